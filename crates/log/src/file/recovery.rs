@@ -1,0 +1,548 @@
+//! Opening a data directory: making a new one, or bringing back exactly what was acknowledged.
+//!
+//! Recovery loads the newest checkpoint and applies the frames after it. The frames must follow
+//! each other without a gap: the first that is not whole is the torn end of the log if nothing
+//! valid was written after it, and damage if something was. A torn end was never acknowledged and
+//! is overwritten; damage is refused, and left for `headwater doctor` to explain.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    io,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use bytes::Bytes;
+use sys::{Disk, File, Sys, disk::Lock};
+use thiserror::Error;
+
+use super::{
+    checkpoint::{self, Checkpoint},
+    files::{Files, Layout, number_in},
+    place::{Extent, FileId, Place},
+    record::{Record, Salt},
+    regroup::{Job, PackUse},
+    scan::Scan,
+    segment::{
+        self, FRAME_ALIGNMENT, FRAME_HEADER_BYTES, FrameHeader, SEGMENT_HEADER_BYTES, SegmentHeader,
+    },
+    settings::Settings,
+    state::{Registry, State},
+    wal::{self, Fill, Segment, Slot, Wal},
+};
+use crate::{Incarnation, table::Change};
+
+const FORMAT_LINE: &str = "headwater log, format 1";
+
+/// Why a data directory cannot be opened.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// Another process has it open.
+    #[error("{} is in use by another process; stop that one first", .0.display())]
+    Locked(PathBuf),
+    /// It was written by something else.
+    #[error("{} was written by another version: {found:?}, this one reads {FORMAT_LINE:?}", path.display())]
+    Format {
+        /// The file that says so.
+        path: PathBuf,
+        /// What it says.
+        found: String,
+    },
+    /// Bytes that were durable are damaged or missing.
+    #[error("{} is damaged at byte {offset}: {what}; run headwater doctor", path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// Where in it.
+        offset: u64,
+        /// What is wrong.
+        what: &'static str,
+    },
+    /// The disk failed.
+    #[error("{}: {source}", path.display())]
+    Io {
+        /// What was being read or written.
+        path: PathBuf,
+        /// What the disk says.
+        source: io::Error,
+    },
+}
+
+/// A log that was brought back.
+#[derive(Debug)]
+pub(super) struct Recovered {
+    pub(super) lock: Lock,
+    pub(super) files: Arc<Files>,
+    pub(super) salt: Salt,
+    pub(super) state: State,
+    pub(super) registry: Registry,
+    pub(super) wal: Wal,
+    pub(super) packs: BTreeMap<u32, PackUse>,
+    pub(super) next_pack: u32,
+    pub(super) next_checkpoint: u32,
+    /// What the log had still to do.
+    pub(super) unfinished: Option<Job>,
+}
+
+pub(super) fn open(sys: &Sys, dir: &Path, settings: &Settings) -> Result<Recovered, OpenError> {
+    let layout = Layout::new(dir);
+    let disk = sys.disk.clone();
+    make_directories(disk.as_ref(), &layout).map_err(at(dir))?;
+    let lock = lock(disk.as_ref(), &layout)?;
+    let salt = read_or_write_format(sys, &layout)?;
+    let files = Arc::new(Files::new(disk, layout));
+    let mut recovery = Recovery::new(files.clone(), salt);
+    let next_checkpoint = recovery.load_checkpoint()?;
+    let (segments, spare) = recovery.find_segments()?;
+    let segments = recovery.replay(segments)?;
+    recovery.check()?;
+    recovery.settle(&segments)?;
+    recovery.forget_other_checkpoints(next_checkpoint)?;
+    let (packs, next_pack) = recovery.keep_live_packs()?;
+    let unfinished = recovery.unfinished;
+    let spare = recovery.usable(settings, spare)?;
+    let wal = recovery.into_wal(settings, segments, spare)?;
+    Ok(Recovered {
+        lock,
+        files,
+        salt,
+        state: wal.1,
+        registry: wal.2,
+        wal: wal.0,
+        packs,
+        next_pack,
+        next_checkpoint,
+        unfinished,
+    })
+}
+
+/// Files that hold segments, and files that hold none.
+pub(super) type Slots = (Vec<(SegmentHeader, Slot)>, Vec<Slot>);
+
+/// Keeps other processes out.
+pub(super) fn lock(disk: &dyn Disk, layout: &Layout) -> Result<Lock, OpenError> {
+    disk.lock(&layout.lock()).map_err(|error| match error.kind() {
+        io::ErrorKind::WouldBlock => OpenError::Locked(layout.root().to_owned()),
+        _ => at(&layout.lock())(error),
+    })
+}
+
+/// A log on its way back.
+pub(super) struct Recovery {
+    pub(super) files: Arc<Files>,
+    pub(super) salt: Salt,
+    pub(super) state: State,
+    registry: Registry,
+    /// Segments up to this one are in packs.
+    through: u32,
+    /// What the head of the first segment says of the one before.
+    first_previous_end: u32,
+    /// Ids up to this one are in the checkpoint, or gone.
+    last_id: Option<Incarnation>,
+    live: BTreeMap<u32, u64>,
+    /// The last frame of the last segment: the only bytes that may not be durable.
+    last_frame: Option<(u32, Bytes)>,
+    /// What the log had still to do.
+    pub(super) unfinished: Option<Job>,
+}
+
+impl Recovery {
+    pub(super) fn new(files: Arc<Files>, salt: Salt) -> Self {
+        Self {
+            files,
+            salt,
+            state: State::default(),
+            registry: Registry::default(),
+            through: 0,
+            first_previous_end: 0,
+            last_id: None,
+            live: BTreeMap::new(),
+            last_frame: None,
+            unfinished: None,
+        }
+    }
+
+    /// Loads the newest checkpoint; the number for the next one.
+    pub(super) fn load_checkpoint(&mut self) -> Result<u32, OpenError> {
+        let dir = self.files.layout.checkpoints();
+        let names = self.files.disk.list(&dir).map_err(at(&dir))?;
+        let numbers = names.iter().filter_map(|name| number_in(name, "", ".checkpoint"));
+        let Some(newest) = numbers.max() else { return Ok(0) };
+        let path = self.files.layout.checkpoint(newest);
+        let file = self.files.disk.open(&path).map_err(at(&path))?;
+        let checkpoint = checkpoint::read(file, self.salt).map_err(at(&path))?;
+        self.take_in(checkpoint.ok_or(OpenError::Damaged {
+            path: path.clone(),
+            offset: 0,
+            what: "the checkpoint is not whole",
+        })?);
+        Ok(newest + 1)
+    }
+
+    /// Removes what a newer checkpoint has replaced, and what was never finished.
+    fn forget_other_checkpoints(&self, next: u32) -> Result<(), OpenError> {
+        let dir = self.files.layout.checkpoints();
+        let newest = next.checked_sub(1).map(|newest| self.files.layout.checkpoint(newest));
+        for name in self.files.disk.list(&dir).map_err(at(&dir))? {
+            if Some(dir.join(&name)) != newest {
+                self.files.disk.remove(&dir.join(&name)).map_err(at(&dir))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn take_in(&mut self, checkpoint: Checkpoint) {
+        self.through = checkpoint.through;
+        self.last_id = Some(checkpoint.last_id);
+        for entry in checkpoint.entries {
+            for extent in &entry.extents {
+                if let FileId::Pack(pack) = extent.place.file {
+                    *self.live.entry(pack).or_default() += u64::from(extent.length);
+                }
+            }
+            self.state.table.insert(entry.id, entry.meta.clone());
+            self.state.show(&self.registry, entry.id, &entry.meta, entry.extents);
+        }
+        self.state.table.skip_to(checkpoint.last_id);
+    }
+
+    /// The segments after the checkpoint, in order, and the files that hold none.
+    pub(super) fn find_segments(&self) -> Result<Slots, OpenError> {
+        let dir = self.files.layout.wal();
+        let names = self.files.disk.list(&dir).map_err(at(&dir))?;
+        let (mut segments, mut spare): Slots = (Vec::new(), Vec::new());
+        for number in names.iter().filter_map(|name| number_in(name, "slot-", "")) {
+            let path = self.files.layout.slot(number);
+            let file = self.files.disk.open(&path).map_err(at(&path))?;
+            let slot = Slot { number, file };
+            match read_header(slot.file.as_ref(), self.salt).map_err(at(&path))? {
+                Some(header) if header.number > self.through => segments.push((header, slot)),
+                _ => spare.push(slot),
+            }
+        }
+        segments.sort_by_key(|(header, _)| header.number);
+        for (expected, (header, slot)) in (self.through + 1..).zip(&segments) {
+            if header.number != expected {
+                let what = "a segment before this one is missing";
+                return Err(self.damaged(slot, 0, what));
+            }
+        }
+        Ok((segments, spare))
+    }
+
+    pub(super) fn replay(
+        &mut self,
+        segments: Vec<(SegmentHeader, Slot)>,
+    ) -> Result<VecDeque<Segment>, OpenError> {
+        let mut replayed = VecDeque::new();
+        self.first_previous_end = segments.first().map_or(0, |(header, _)| header.previous_end);
+        let ends: Vec<Option<u32>> = segments
+            .iter()
+            .skip(1)
+            .map(|(next, _)| Some(next.previous_end))
+            .chain([None])
+            .collect();
+        for ((header, slot), known_end) in segments.into_iter().zip(ends) {
+            let end = self.replay_segment(header.number, &slot)?;
+            match known_end {
+                Some(known) if known != end => {
+                    return Err(self.damaged(
+                        &slot,
+                        end,
+                        "a frame before the segment's end is torn",
+                    ));
+                }
+                Some(_) => {}
+                None => self.check_nothing_follows(header.number, &slot, end)?,
+            }
+            self.files.set_segment(header.number, slot.file.clone());
+            replayed.push_back(Segment { number: header.number, slot, end });
+        }
+        Ok(replayed)
+    }
+
+    /// Writes again what may be in memory only, after a kill or a failed sync, and makes it durable:
+    /// what is shown must be on the disk. A failed sync can leave clean pages that are not there.
+    fn settle(&self, segments: &VecDeque<Segment>) -> Result<(), OpenError> {
+        let Some(last) = segments.back() else { return Ok(()) };
+        let previous_end = segments.iter().rev().nth(1).map_or(self.first_previous_end, |s| s.end);
+        let header = SegmentHeader { number: last.number, previous_end };
+        let path = self.files.layout.slot(last.slot.number);
+        let file = &last.slot.file;
+        file.write_all_at(&header.encode(self.salt), 0).map_err(at(&path))?;
+        if let Some((offset, frame)) = &self.last_frame {
+            file.write_all_at(frame, u64::from(*offset)).map_err(at(&path))?;
+        }
+        file.sync().map_err(at(&path))
+    }
+
+    /// Applies the frames of a segment up to the first that is not whole; where that is.
+    fn replay_segment(&mut self, number: u32, slot: &Slot) -> Result<u32, OpenError> {
+        let path = self.files.layout.slot(slot.number);
+        let mut scan =
+            Scan::new(slot.file.clone(), SEGMENT_HEADER_BYTES as u64).map_err(at(&path))?;
+        self.last_frame = None;
+        while let Some((offset, frame, records)) =
+            next_frame(&mut scan, number, self.salt).map_err(at(&path))?
+        {
+            self.last_frame = Some((offset, frame));
+            for (record_at, length, record) in records {
+                let place = Place { file: FileId::Segment(number), offset: offset + record_at };
+                let Record::Change(change) = record else {
+                    return Err(self.damaged(slot, place.offset, "a record is of a wrong kind"));
+                };
+                if !self.apply(&change, place, length) {
+                    let what = "a record does not follow from those before it";
+                    return Err(self.damaged(slot, place.offset, what));
+                }
+            }
+        }
+        Ok(u32::try_from(scan.at()).expect("segments are bounded"))
+    }
+
+    /// Takes a change in; false if it cannot follow on what is known.
+    fn apply(&mut self, change: &Change, place: Place, length: u32) -> bool {
+        let id = change.id();
+        match self.state.table.get(id) {
+            Some(meta) if place.sequence() <= meta.applied => {
+                // The checkpoint was taken after this change: only its messages are news.
+                if let (Some((start, _)), Some(stream)) =
+                    (change.messages(), self.state.streams.get(&id))
+                {
+                    stream.recovered(Extent { start, place, length });
+                }
+            }
+            None if self.last_id.is_some_and(|last| id <= last) => {}
+            known => {
+                let fits = match (change, known) {
+                    (Change::Create(new), None) => new
+                        .origin
+                        .as_ref()
+                        .is_none_or(|origin| self.state.table.get(origin.parent).is_some()),
+                    (Change::Append(new), Some(meta)) => meta.tail == new.start,
+                    (Change::Drop { .. }, Some(meta)) => meta.forks == 0,
+                    (Change::Create(_), Some(_)) | (_, None) => false,
+                    (_, Some(_)) => true,
+                };
+                if !fits {
+                    return false;
+                }
+                self.remember_unfinished(change);
+                self.state.stage(change, place);
+                self.state.publish(&self.registry, change, place, length);
+            }
+        }
+        true
+    }
+
+    /// Deletions after the checkpoint have their bytes still to be given back.
+    fn remember_unfinished(&mut self, change: &Change) {
+        match change {
+            Change::Drop { erase: true, .. } => self.unfinished = Some(Job::Erase),
+            Change::Drop { .. } | Change::Retire { .. } | Change::Trim { .. } => {
+                self.unfinished.get_or_insert(Job::Reclaim);
+            }
+            _ => {}
+        }
+    }
+
+    /// A whole frame after the end means that the end is a hole.
+    fn check_nothing_follows(&self, number: u32, slot: &Slot, end: u32) -> Result<(), OpenError> {
+        let path = self.files.layout.slot(slot.number);
+        let mut scan = Scan::new(slot.file.clone(), u64::from(end)).map_err(at(&path))?;
+        while let Some(bytes) = scan.peek(FRAME_HEADER_BYTES).map_err(at(&path))? {
+            let offset = u32::try_from(scan.at()).expect("segments are bounded");
+            if offset > end && FrameHeader::decode(&bytes, self.salt, number, offset).is_some() {
+                return Err(self.damaged(slot, end, "a frame is torn, and another follows it"));
+            }
+            scan.skip(FRAME_ALIGNMENT);
+        }
+        Ok(())
+    }
+
+    /// Every stream's messages must reach from its beginning to its tail.
+    pub(super) fn check(&mut self) -> Result<(), OpenError> {
+        for (id, stream) in &self.state.streams {
+            let meta = self.state.table.meta_mut(*id);
+            meta.touched.allow_for_lost_reads(meta.expiry);
+            if !stream.check_recovered(meta) {
+                return Err(OpenError::Damaged {
+                    path: self.files.layout.checkpoints(),
+                    offset: 0,
+                    what: "the messages of a stream do not follow each other",
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes packs that no checkpoint speaks of; those that stay, and a number for the next.
+    fn keep_live_packs(&self) -> Result<(BTreeMap<u32, PackUse>, u32), OpenError> {
+        let dir = self.files.layout.packs();
+        let mut packs = BTreeMap::new();
+        let mut next_pack = 0;
+        for name in self.files.disk.list(&dir).map_err(at(&dir))? {
+            let Some(number) = number_in(&name, "", ".pack") else { continue };
+            let path = self.files.layout.pack(number);
+            next_pack = next_pack.max(number + 1);
+            match self.live.get(&number) {
+                Some(live) => {
+                    let file = self.files.disk.open(&path).map_err(at(&path))?;
+                    let bytes = file.len().map_err(at(&path))?;
+                    packs.insert(number, PackUse { bytes, live: *live });
+                }
+                None => self.files.disk.remove(&path).map_err(at(&path))?,
+            }
+        }
+        match self.live.keys().find(|pack| !packs.contains_key(pack)) {
+            None => Ok((packs, next_pack)),
+            Some(missing) => Err(OpenError::Damaged {
+                path: self.files.layout.pack(*missing),
+                offset: 0,
+                what: "the pack is missing",
+            }),
+        }
+    }
+
+    /// Files that were never finished, or made for smaller segments, go.
+    fn usable(&self, settings: &Settings, spare: Vec<Slot>) -> Result<Vec<Slot>, OpenError> {
+        let mut usable = Vec::new();
+        for slot in spare {
+            let path = self.files.layout.slot(slot.number);
+            if slot.file.len().map_err(at(&path))? >= u64::from(settings.segment_bytes) {
+                usable.push(slot);
+            } else {
+                self.files.disk.remove(&path).map_err(at(&path))?;
+            }
+        }
+        Ok(usable)
+    }
+
+    fn into_wal(
+        self,
+        settings: &Settings,
+        mut segments: VecDeque<Segment>,
+        mut spare: Vec<Slot>,
+    ) -> Result<(Wal, State, Registry), OpenError> {
+        let dir = self.files.layout.wal();
+        if segments.is_empty() {
+            let slot = match spare.pop() {
+                Some(slot) => slot,
+                None => wal::make_slot(&self.files, 0, settings.segment_bytes, Fill::Zeros)
+                    .map_err(at(&dir))?,
+            };
+            let number = self.through + 1;
+            let header = SegmentHeader { number, previous_end: 0 }.encode(self.salt);
+            slot.file.write_all_at(&header, 0).map_err(at(&dir))?;
+            self.files.set_segment(number, slot.file.clone());
+            segments.push_back(Segment { number, slot, end: SEGMENT_HEADER_BYTES as u32 });
+        }
+        let wal = Wal::new(self.files, self.salt, settings.segment_bytes, segments, spare);
+        Ok((wal.expect("there is a segment"), self.state, self.registry))
+    }
+
+    fn damaged(&self, slot: &Slot, offset: u32, what: &'static str) -> OpenError {
+        let path = self.files.layout.slot(slot.number);
+        OpenError::Damaged { path, offset: u64::from(offset), what }
+    }
+}
+
+type Frame = (u32, Bytes, Vec<(u32, u32, Record)>);
+
+/// The frame that begins here, if it is whole, and moves past it.
+fn next_frame(scan: &mut Scan, segment: u32, salt: Salt) -> io::Result<Option<Frame>> {
+    let Ok(offset) = u32::try_from(scan.at()) else { return Ok(None) };
+    let Some(bytes) = scan.peek(FRAME_HEADER_BYTES)? else { return Ok(None) };
+    let Some(header) = FrameHeader::decode(&bytes, salt, segment, offset) else {
+        return Ok(None);
+    };
+    let Some(frame) = scan.peek(header.length as usize)? else { return Ok(None) };
+    let Some(records) = segment::frame_records(&frame, header, salt) else { return Ok(None) };
+    scan.skip(frame.len());
+    Ok(Some((offset, frame, records)))
+}
+
+fn read_header(file: &dyn File, salt: Salt) -> io::Result<Option<SegmentHeader>> {
+    let mut bytes = [0; SEGMENT_HEADER_BYTES];
+    match file.read_exact_at(&mut bytes, 0) {
+        Ok(()) => Ok(SegmentHeader::decode(&bytes, salt)),
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Makes what is missing, and every name on the way to it durable.
+fn make_directories(disk: &dyn Disk, layout: &Layout) -> io::Result<()> {
+    for dir in [layout.wal(), layout.packs(), layout.checkpoints()] {
+        disk.create_dir_all(&dir)?;
+    }
+    for dir in layout.root().ancestors() {
+        let here = dir.as_os_str().is_empty();
+        match disk.sync_dir(if here { Path::new(".") } else { dir }) {
+            // A directory that we may not read is not one that we made.
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => break,
+            synced => synced?,
+        }
+    }
+    Ok(())
+}
+
+/// The format file comes first: whatever else is there was written after it was durable.
+fn read_or_write_format(sys: &Sys, layout: &Layout) -> Result<Salt, OpenError> {
+    let path = layout.format();
+    match sys.disk.open(&path) {
+        Ok(file) => read_format(file.as_ref(), &path),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            check_unused(sys, layout)?;
+            write_format(sys, layout).map_err(at(&path))
+        }
+        Err(error) => Err(at(&path)(error)),
+    }
+}
+
+fn check_unused(sys: &Sys, layout: &Layout) -> Result<(), OpenError> {
+    let names = sys.disk.list(&layout.wal()).map_err(at(&layout.wal()))?;
+    match names.first() {
+        None => Ok(()),
+        Some(_) => Err(OpenError::Damaged {
+            path: layout.format(),
+            offset: 0,
+            what: "the format file is missing, but the log is not empty",
+        }),
+    }
+}
+
+pub(super) fn read_format(file: &dyn File, path: &Path) -> Result<Salt, OpenError> {
+    let length = file.len().map_err(at(path))?.min(1024);
+    let mut bytes = vec![0; usize::try_from(length).expect("at most 1024")];
+    file.read_exact_at(&mut bytes, 0).map_err(at(path))?;
+    let text = String::from_utf8_lossy(&bytes);
+    let mut lines = text.lines();
+    let known = lines.next() == Some(FORMAT_LINE);
+    let salt = lines.next().and_then(|line| line.strip_prefix("salt "));
+    match salt.and_then(|salt| u32::from_str_radix(salt, 16).ok()) {
+        Some(salt) if known => Ok(Salt(salt)),
+        _ => Err(OpenError::Format { path: path.to_owned(), found: text.into_owned() }),
+    }
+}
+
+fn write_format(sys: &Sys, layout: &Layout) -> io::Result<Salt> {
+    let salt = Salt(sys.chance.u64() as u32);
+    let unfinished = layout.root().join("FORMAT.unfinished");
+    match sys.disk.remove(&unfinished) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let file = sys.disk.create(&unfinished)?;
+    file.write_all_at(format!("{FORMAT_LINE}\nsalt {:08x}\n", salt.0).as_bytes(), 0)?;
+    file.sync()?;
+    sys.disk.rename(&unfinished, &layout.format())?;
+    sys.disk.sync_dir(layout.root())?;
+    Ok(salt)
+}
+
+pub(super) fn at(path: &Path) -> impl FnOnce(io::Error) -> OpenError {
+    let path = path.to_owned();
+    |source| OpenError::Io { path, source }
+}

@@ -1,0 +1,454 @@
+//! The background owner that keeps the log small and its streams together.
+//!
+//! A pass copies the messages of full segments, and of packs that are mostly dead, into new packs,
+//! stream by stream; writes a checkpoint; then lets go of what it copied. Streams that were deleted
+//! meanwhile are just not copied. Until the checkpoint is durable nothing has happened: a crash or
+//! an error at any point leaves the old files in force.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    io,
+    sync::{
+        Arc,
+        atomic::{AtomicU8, Ordering},
+    },
+    time::Duration,
+};
+
+use sys::Clock;
+use tokio::sync::{mpsc, oneshot};
+use wire::Offset;
+
+use super::{
+    checkpoint::{CheckpointWriter, WholeCheckpoint},
+    committer::{Command, Detail, Inspection, Snapshot, SnapshotStream},
+    files::Files,
+    pack::{PACK_HEADER_BYTES, PackWriter},
+    place::{Extent, FileId},
+    reader::Reader,
+    settings::Settings,
+    stream::Stream,
+    wal::{self, Fill, Slot},
+};
+use crate::Incarnation;
+
+/// Slots kept for the next segments.
+const SPARES_MAX: usize = 2;
+/// So many small packs are joined into one.
+const SMALL_PACKS: usize = 8;
+/// After a pass that failed.
+const RETRY_AFTER: Duration = Duration::from_secs(5);
+
+/// Why there may be something to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Job {
+    /// A segment is full.
+    Rolled,
+    /// Something was deleted or trimmed.
+    Reclaim,
+    /// Something must leave the disk now.
+    Erase,
+}
+
+/// What there is to do; the same wish twice is one.
+#[derive(Clone, Debug)]
+pub(super) struct Wishes {
+    jobs: Arc<AtomicU8>,
+    wake: mpsc::Sender<()>,
+}
+
+/// Where the regrouper finds its wishes.
+#[derive(Debug)]
+pub(super) struct WishBox {
+    jobs: Arc<AtomicU8>,
+    woken: mpsc::Receiver<()>,
+}
+
+pub(super) fn wishes() -> (Wishes, WishBox) {
+    let jobs = Arc::new(AtomicU8::new(0));
+    let (wake, woken) = mpsc::channel(1);
+    (Wishes { jobs: jobs.clone(), wake }, WishBox { jobs, woken })
+}
+
+impl Wishes {
+    pub(super) fn add(&self, job: Job) {
+        self.jobs.fetch_or(1 << job as u8, Ordering::AcqRel);
+        // A full channel means that the regrouper is about to look anyway.
+        let _ = self.wake.try_send(());
+    }
+}
+
+impl WishBox {
+    /// All that was wished for since the last time; none when nobody is left to wish.
+    async fn next(&mut self) -> Option<Vec<Job>> {
+        self.woken.recv().await?;
+        let jobs = self.jobs.swap(0, Ordering::AcqRel);
+        let all = [Job::Rolled, Job::Reclaim, Job::Erase];
+        Some(all.into_iter().filter(|job| jobs & 1 << *job as u8 != 0).collect())
+    }
+}
+
+/// The owner.
+#[derive(Debug)]
+pub(super) struct Regrouper {
+    pub(super) clock: Clock,
+    pub(super) settings: Settings,
+    pub(super) files: Arc<Files>,
+    pub(super) reader: Reader,
+    pub(super) committer: mpsc::WeakSender<Command>,
+    pub(super) packs: BTreeMap<u32, PackUse>,
+    pub(super) next_pack: u32,
+    pub(super) next_checkpoint: u32,
+}
+
+/// How much of a pack is still needed.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct PackUse {
+    pub(super) bytes: u64,
+    pub(super) live: u64,
+}
+
+/// When to do something, and how thoroughly; none if there is nothing.
+type Plan = Option<(Duration, Depth)>;
+
+/// How far a pass goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Depth {
+    /// Rewrite packs that are mostly dead.
+    Economy,
+    /// Rewrite every pack with dead bytes, and overwrite the segments.
+    Erase,
+}
+
+enum Stopped {
+    /// The log is closed or poisoned.
+    Gone,
+    Io(io::Error),
+}
+
+/// What a pass has written so far.
+struct Pass {
+    through: u32,
+    victims: BTreeSet<u32>,
+    /// None when the last pack is finished.
+    writer: Option<PackWriter>,
+    finished: Vec<(u32, u64)>,
+    moves: Vec<(Arc<Stream>, Vec<Extent>)>,
+    live: BTreeMap<u32, u64>,
+}
+
+impl Regrouper {
+    /// Serves until the committer ends.
+    pub(super) async fn run(mut self, mut wishes: WishBox) {
+        let mut deadline: Option<(Duration, Depth)> = None;
+        self.prepare_spare().await;
+        loop {
+            let jobs = match deadline {
+                None => wishes.next().await,
+                Some((at, depth)) => {
+                    let left = at.saturating_sub(self.clock.elapsed());
+                    match self.clock.timeout(left, wishes.next()).await {
+                        Ok(jobs) => jobs,
+                        Err(sys::Elapsed) => {
+                            deadline = self.reclaim(depth).await;
+                            continue;
+                        }
+                    }
+                }
+            };
+            let Some(jobs) = jobs else { return };
+            for job in jobs {
+                deadline = self.serve(job, deadline).await;
+            }
+        }
+    }
+
+    /// Does a job; when something must be done again or later, and how thoroughly.
+    async fn serve(&mut self, job: Job, planned: Option<(Duration, Depth)>) -> Plan {
+        match job {
+            Job::Rolled => {
+                self.prepare_spare().await;
+                self.regroup_if_many().await.or(planned)
+            }
+            Job::Reclaim => {
+                let at = self.clock.elapsed() + self.settings.reclaim_after;
+                planned.or(Some((at, Depth::Economy)))
+            }
+            Job::Erase => self.reclaim(Depth::Erase).await,
+        }
+    }
+
+    /// When to try again, if it failed.
+    async fn regroup_if_many(&mut self) -> Plan {
+        let inspection = self.ask(Command::Inspect).await?;
+        if inspection.sealed < self.settings.regroup_segments {
+            return None;
+        }
+        let outcome = self.pass(inspection, Depth::Economy).await;
+        self.retry(outcome, Depth::Economy)
+    }
+
+    async fn reclaim(&mut self, depth: Depth) -> Plan {
+        let inspection = self.ask(Command::Roll).await?;
+        let outcome = match self.count_live().await {
+            Ok(()) => self.pass(inspection, depth).await,
+            Err(stopped) => Err(stopped),
+        };
+        self.retry(outcome, depth)
+    }
+
+    fn retry(&self, outcome: Result<(), Stopped>, depth: Depth) -> Plan {
+        match outcome {
+            Ok(()) | Err(Stopped::Gone) => None,
+            Err(Stopped::Io(error)) => {
+                tracing::warn!(%error, "regrouping failed and will be tried again");
+                Some((self.clock.elapsed() + RETRY_AFTER, depth))
+            }
+        }
+    }
+
+    /// Finds out how much of each pack is needed now.
+    async fn count_live(&mut self) -> Result<(), Stopped> {
+        let mut live: BTreeMap<u32, u64> = BTreeMap::new();
+        let mut after = None;
+        loop {
+            let snapshot = self.snapshot(after, Detail::Needs).await.ok_or(Stopped::Gone)?;
+            for item in &snapshot.streams {
+                count(&mut live, &needed_extents(item));
+            }
+            match snapshot.streams.last() {
+                Some(last) => after = Some(last.stream.id),
+                None => break,
+            }
+        }
+        for (pack, usage) in &mut self.packs {
+            usage.live = live.get(pack).copied().unwrap_or(0);
+        }
+        Ok(())
+    }
+
+    /// Sees to it that the next segment finds a file that is cheap to write.
+    async fn prepare_spare(&mut self) {
+        let Some(Inspection { spares: 0, .. }) = self.ask(Command::Inspect).await else { return };
+        let Some(number) = self.ask(Command::ReserveSlot).await else { return };
+        let made = wal::make_slot(&self.files, number, self.settings.segment_bytes, Fill::Zeros);
+        match made {
+            Ok(slot) => self.tell(Command::Spare(slot)).await,
+            Err(error) => {
+                tracing::warn!(%error, "no spare segment could be made");
+                let _ = self.files.disk.remove(&self.files.layout.slot(number));
+            }
+        }
+    }
+
+    async fn pass(&mut self, inspection: Inspection, depth: Depth) -> Result<(), Stopped> {
+        let victims = self.victims(depth);
+        if inspection.sealed == 0 && victims.is_empty() {
+            return Ok(());
+        }
+        let writer = self.new_pack()?;
+        let mut pass = Pass {
+            through: inspection.active - 1,
+            victims,
+            writer: Some(writer),
+            finished: Vec::new(),
+            moves: Vec::new(),
+            live: BTreeMap::new(),
+        };
+        let checkpoint = match self.write(&mut pass).await {
+            Ok(checkpoint) => checkpoint,
+            Err(stopped) => {
+                self.abandon(&pass);
+                return Err(stopped);
+            }
+        };
+        self.packs.extend(pass.finished.drain(..).map(|(pack, bytes)| {
+            (pack, PackUse { bytes: bytes - PACK_HEADER_BYTES as u64, live: 0 })
+        }));
+        // From here on a crash may find the new checkpoint, so its packs stay until the next one.
+        self.next_checkpoint += 1;
+        checkpoint.publish(&self.files, self.next_checkpoint - 1)?;
+        self.forget_checkpoints_before(self.next_checkpoint - 1);
+        self.install(pass, depth).await
+    }
+
+    fn victims(&self, depth: Depth) -> BTreeSet<u32> {
+        let small = |usage: &PackUse| usage.bytes < u64::from(self.settings.segment_bytes / 2);
+        let join_small = self.packs.values().filter(|usage| small(usage)).count() >= SMALL_PACKS;
+        let worth_it = |usage: &PackUse| match depth {
+            Depth::Economy => usage.live * 2 < usage.bytes || (join_small && small(usage)),
+            Depth::Erase => usage.live < usage.bytes,
+        };
+        self.packs.iter().filter(|(_, usage)| worth_it(usage)).map(|(pack, _)| *pack).collect()
+    }
+
+    /// Copies what is needed, and writes the checkpoint that says where it is.
+    async fn write(&mut self, pass: &mut Pass) -> Result<WholeCheckpoint, Stopped> {
+        let salt = self.reader.salt;
+        let mut checkpoint = CheckpointWriter::create(&self.files, pass.through, salt)?;
+        let mut after = None;
+        let last_id = loop {
+            let snapshot = self.snapshot(after, Detail::Whole).await.ok_or(Stopped::Gone)?;
+            for item in &snapshot.streams {
+                let extents = self.copy(pass, item)?;
+                count(&mut pass.live, &extents);
+                checkpoint.add(&item.meta, &extents)?;
+                pass.moves.push((item.stream.clone(), extents));
+            }
+            match snapshot.streams.last() {
+                Some(last) => after = Some(last.stream.id),
+                None => break snapshot.last_id,
+            }
+        };
+        self.finish_packs(pass)?;
+        Ok(checkpoint.finish(last_id)?)
+    }
+
+    /// The extents of a stream after the pass: in packs, and only what somebody can read.
+    fn copy(&mut self, pass: &mut Pass, item: &SnapshotStream) -> io::Result<Vec<Extent>> {
+        let writer = pass.writer.as_mut().expect("packs are finished after the last stream");
+        let mut kept = Vec::new();
+        for extent in &needed_extents(item) {
+            match extent.place.file {
+                FileId::Segment(number) if number > pass.through => break,
+                FileId::Pack(number) if !pass.victims.contains(&number) => {
+                    kept.extend(writer.finish_record()?);
+                    kept.push(*extent);
+                }
+                _ => {
+                    let messages = self.reader.messages(&item.stream, extent)?;
+                    kept.extend(writer.add(item.stream.id, extent.start, &messages)?);
+                }
+            }
+        }
+        kept.extend(writer.finish_record()?);
+        if writer.is_full() {
+            let next = self.new_pack()?;
+            let full = std::mem::replace(writer, next);
+            pass.finished.push((full.number, full.finish()?));
+        }
+        Ok(kept)
+    }
+
+    fn finish_packs(&self, pass: &mut Pass) -> io::Result<()> {
+        if let Some(last) = pass.writer.take() {
+            pass.finished.push((last.number, 0));
+            let bytes = last.finish()?;
+            pass.finished.last_mut().expect("just pushed").1 = bytes;
+        }
+        self.files.disk.sync_dir(&self.files.layout.packs())
+    }
+
+    /// The checkpoint is durable: readers follow, and the old files go.
+    async fn install(&mut self, pass: Pass, depth: Depth) -> Result<(), Stopped> {
+        for (stream, extents) in pass.moves {
+            stream.regrouped(extents, pass.through);
+        }
+        for (pack, usage) in &mut self.packs {
+            usage.live = pass.live.get(pack).copied().unwrap_or(0);
+        }
+        self.forget_dead_packs()?;
+        let through = pass.through;
+        let release = |reply| Command::Release { through, reply };
+        let freed = self.ask(release).await.ok_or(Stopped::Gone)?;
+        Ok(self.recycle(freed, depth).await?)
+    }
+
+    fn forget_dead_packs(&mut self) -> io::Result<()> {
+        let dead: Vec<u32> =
+            self.packs.iter().filter(|(_, usage)| usage.live == 0).map(|(pack, _)| *pack).collect();
+        for pack in dead {
+            self.packs.remove(&pack);
+            self.files.forget_pack(pack);
+            self.files.disk.remove(&self.files.layout.pack(pack))?;
+        }
+        self.files.disk.sync_dir(&self.files.layout.packs())
+    }
+
+    /// Freed slots become spares, or go.
+    async fn recycle(&mut self, mut freed: Vec<Slot>, depth: Depth) -> io::Result<()> {
+        if depth == Depth::Erase {
+            freed.extend(self.ask(Command::TakeSpares).await.into_iter().flatten());
+        }
+        let spares = self.ask(Command::Inspect).await.map_or(SPARES_MAX, |now| now.spares);
+        let wanted = SPARES_MAX.saturating_sub(spares);
+        for (index, slot) in freed.into_iter().enumerate() {
+            if depth == Depth::Erase {
+                wal::write_zeros(slot.file.as_ref(), 0..slot.file.len()?)?;
+                slot.file.sync()?;
+            }
+            if index < wanted {
+                self.tell(Command::Spare(slot)).await;
+            } else {
+                self.files.disk.remove(&self.files.layout.slot(slot.number))?;
+            }
+        }
+        self.files.disk.sync_dir(&self.files.layout.wal())
+    }
+
+    /// Takes back what a failed pass has written. What cannot be removed now, recovery removes.
+    fn abandon(&self, pass: &Pass) {
+        let written = pass
+            .finished
+            .iter()
+            .map(|(pack, _)| *pack)
+            .chain(pass.writer.as_ref().map(|writer| writer.number));
+        for pack in written.filter(|pack| !self.packs.contains_key(pack)) {
+            let _ = self.files.disk.remove(&self.files.layout.pack(pack));
+        }
+        let _ = self.files.disk.remove(&self.files.layout.unfinished_checkpoint());
+    }
+
+    fn forget_checkpoints_before(&self, number: u32) {
+        // One that stays behind is older than the newest, and recovery removes it.
+        if let Some(before) = number.checked_sub(1) {
+            let _ = self.files.disk.remove(&self.files.layout.checkpoint(before));
+        }
+    }
+
+    fn new_pack(&mut self) -> io::Result<PackWriter> {
+        self.next_pack += 1;
+        PackWriter::create(&self.files, self.next_pack - 1, self.reader.salt)
+    }
+
+    async fn snapshot(&self, after: Option<Incarnation>, detail: Detail) -> Option<Snapshot> {
+        self.ask(|reply| Command::Snapshot { after, detail, reply }).await
+    }
+
+    /// None if the log is closed or poisoned.
+    async fn ask<T>(&self, command: impl FnOnce(oneshot::Sender<T>) -> Command) -> Option<T> {
+        let (reply, answer) = oneshot::channel();
+        self.committer.upgrade()?.send(command(reply)).await.ok()?;
+        answer.await.ok()
+    }
+
+    async fn tell(&self, command: Command) {
+        if let Some(committer) = self.committer.upgrade() {
+            let _ = committer.send(command).await;
+        }
+    }
+}
+
+/// The extents of a stream that hold something somebody can still read.
+fn needed_extents(item: &SnapshotStream) -> Vec<Extent> {
+    let (extents, tail) = item.stream.extents();
+    let ends = extents.iter().skip(1).map(|next| next.start).chain([tail]);
+    let needed = |(extent, end): &(&Extent, Offset)| {
+        extent.start < item.needed.end && *end > item.needed.start
+    };
+    extents.iter().zip(ends).filter(needed).map(|(extent, _)| *extent).collect()
+}
+
+fn count(live: &mut BTreeMap<u32, u64>, extents: &[Extent]) {
+    for extent in extents {
+        if let FileId::Pack(pack) = extent.place.file {
+            *live.entry(pack).or_default() += u64::from(extent.length);
+        }
+    }
+}
+
+impl From<io::Error> for Stopped {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}

@@ -1,0 +1,209 @@
+//! The write-ahead log: frames go to the end of the active segment, and are durable when
+//! [`Wal::commit`] returns.
+
+use std::{collections::VecDeque, io, sync::Arc};
+
+use sys::File;
+
+use super::{
+    files::Files,
+    place::{FileId, Place},
+    record::Salt,
+    segment::{SEGMENT_HEADER_BYTES, SegmentHeader},
+};
+
+/// A file that holds one segment after another.
+#[derive(Clone, Debug)]
+pub(super) struct Slot {
+    pub(super) number: u32,
+    pub(super) file: Arc<dyn File>,
+}
+
+/// A segment that is being written or read.
+#[derive(Clone, Debug)]
+pub(super) struct Segment {
+    pub(super) number: u32,
+    pub(super) slot: Slot,
+    /// Where the next frame goes.
+    pub(super) end: u32,
+}
+
+/// Why another segment could not be begun.
+#[derive(Debug)]
+pub(super) enum NoSegment {
+    /// No file could be made: nothing has changed.
+    NoFile(io::Error),
+    /// The head may be half written: nothing may be written after it.
+    BadFile(io::Error),
+}
+
+/// The segments, oldest first, and the files that wait for their next.
+#[derive(Debug)]
+pub(super) struct Wal {
+    files: Arc<Files>,
+    salt: Salt,
+    segment_bytes: u32,
+    active: Segment,
+    sealed: VecDeque<Segment>,
+    spare: Vec<Slot>,
+    next_slot: u32,
+}
+
+impl Wal {
+    pub(super) fn new(
+        files: Arc<Files>,
+        salt: Salt,
+        segment_bytes: u32,
+        mut segments: VecDeque<Segment>,
+        spare: Vec<Slot>,
+    ) -> Option<Self> {
+        let active = segments.pop_back()?;
+        let slots = segments.iter().map(|segment| segment.slot.number);
+        let all = slots.chain(spare.iter().map(|slot| slot.number)).chain([active.slot.number]);
+        let next_slot = all.max().map_or(0, |last| last + 1);
+        Some(Self { files, salt, segment_bytes, active, sealed: segments, spare, next_slot })
+    }
+
+    /// Where the next frame of this many bytes goes; another segment is begun if it must be.
+    ///
+    /// # Errors
+    /// If there is no other segment to be had.
+    pub(super) fn make_room(&mut self, bytes: usize) -> Result<Place, NoSegment> {
+        let fresh = self.active.end as usize == SEGMENT_HEADER_BYTES;
+        let fits = self.active.end as usize + bytes <= self.segment_bytes as usize;
+        if !fits && !fresh {
+            self.roll()?;
+        }
+        Ok(self.place())
+    }
+
+    fn place(&self) -> Place {
+        Place { file: FileId::Segment(self.active.number), offset: self.active.end }
+    }
+
+    /// Writes a frame at its place and makes it durable.
+    ///
+    /// # Errors
+    /// The frame may or may not be durable then: nothing may be written after it.
+    pub(super) fn commit(&mut self, frame: &[u8]) -> io::Result<()> {
+        let file = &self.active.slot.file;
+        file.write_all_at(frame, u64::from(self.active.end))?;
+        file.sync()?;
+        self.active.end += u32::try_from(frame.len()).expect("a frame is bounded");
+        Ok(())
+    }
+
+    /// Begins another segment. Its head becomes durable with its first frame.
+    pub(super) fn roll(&mut self) -> Result<(), NoSegment> {
+        let slot = match self.spare.pop() {
+            Some(slot) => slot,
+            None => self.make_slot().map_err(NoSegment::NoFile)?,
+        };
+        let number = self.active.number + 1;
+        let header = SegmentHeader { number, previous_end: self.active.end };
+        slot.file.write_all_at(&header.encode(self.salt), 0).map_err(NoSegment::BadFile)?;
+        self.files.set_segment(number, slot.file.clone());
+        let end = SEGMENT_HEADER_BYTES as u32;
+        let full = std::mem::replace(&mut self.active, Segment { number, slot, end });
+        self.sealed.push_back(full);
+        Ok(())
+    }
+
+    /// True if the active segment holds frames.
+    pub(super) fn active_has_frames(&self) -> bool {
+        self.active.end as usize > SEGMENT_HEADER_BYTES
+    }
+
+    pub(super) fn active_number(&self) -> u32 {
+        self.active.number
+    }
+
+    pub(super) fn sealed(&self) -> usize {
+        self.sealed.len()
+    }
+
+    pub(super) fn spares(&self) -> usize {
+        self.spare.len()
+    }
+
+    /// Lets go of segments up to `through`, whose records stand elsewhere by now.
+    pub(super) fn release(&mut self, through: u32) -> Vec<Slot> {
+        let mut freed = Vec::new();
+        while let Some(oldest) = self.sealed.front()
+            && oldest.number <= through
+        {
+            self.files.forget_segment(oldest.number);
+            freed.extend(self.sealed.pop_front().map(|segment| segment.slot));
+        }
+        freed
+    }
+
+    pub(super) fn take_spares(&mut self) -> Vec<Slot> {
+        std::mem::take(&mut self.spare)
+    }
+
+    pub(super) fn add_spare(&mut self, slot: Slot) {
+        self.spare.push(slot);
+    }
+
+    /// A number for a slot that is made elsewhere.
+    pub(super) fn reserve_slot(&mut self) -> u32 {
+        self.next_slot += 1;
+        self.next_slot - 1
+    }
+
+    fn make_slot(&mut self) -> io::Result<Slot> {
+        let number = self.reserve_slot();
+        make_slot(&self.files, number, self.segment_bytes, Fill::Reserve)
+    }
+}
+
+/// How the space of a new slot is taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fill {
+    /// Reserved only: quick, but each first write of a page costs the file system a change.
+    Reserve,
+    /// Written with zeros: later commits change no metadata and are cheaper.
+    Zeros,
+}
+
+/// Makes a file for segments, its name durable.
+pub(super) fn make_slot(
+    files: &Files,
+    number: u32,
+    segment_bytes: u32,
+    fill: Fill,
+) -> io::Result<Slot> {
+    let path = files.layout.slot(number);
+    let file = files.disk.create(&path)?;
+    let made = reserve(file.as_ref(), segment_bytes, fill)
+        .and_then(|()| files.disk.sync_dir(&files.layout.wal()));
+    match made {
+        Ok(()) => Ok(Slot { number, file }),
+        Err(error) => {
+            // What stays behind is too short to be used, and recovery removes it.
+            let _ = files.disk.remove(&path);
+            Err(error)
+        }
+    }
+}
+
+fn reserve(file: &dyn File, segment_bytes: u32, fill: Fill) -> io::Result<()> {
+    file.allocate(u64::from(segment_bytes))?;
+    if fill == Fill::Zeros {
+        write_zeros(file, 0..u64::from(segment_bytes))?;
+    }
+    file.sync()
+}
+
+/// Overwrites part of a file.
+pub(super) fn write_zeros(file: &dyn File, range: std::ops::Range<u64>) -> io::Result<()> {
+    let zeros = vec![0; 1024 * 1024];
+    let mut at = range.start;
+    while at < range.end {
+        let step = (range.end - at).min(zeros.len() as u64);
+        file.write_all_at(&zeros[..step as usize], at)?;
+        at += step;
+    }
+    Ok(())
+}

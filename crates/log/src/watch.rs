@@ -1,0 +1,118 @@
+//! Watching a glob of streams: hints, bounded, never in the way of a write.
+
+use std::{
+    pin::Pin,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+    task::{Context, Poll},
+};
+
+use futures_core::Stream;
+use tokio::sync::mpsc;
+use wire::{Address, Glob, Offset, StreamPath};
+
+use crate::WatchError;
+
+/// Hints that one watcher may lag behind before it must resync.
+const HINTS_MAX: usize = 1024;
+/// Watchers of one log.
+const WATCHERS_MAX: usize = 4096;
+
+/// A hint.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Moved {
+    /// This stream's tail is at or past this offset, or it was just made, closed or deleted.
+    Stream(StreamPath, Offset),
+    /// Hints were lost: look at every stream you care for.
+    Resync,
+}
+
+/// Hints for one watcher, as an endless stream; it ends when the log closes.
+#[derive(Debug)]
+pub struct Watch {
+    hints: mpsc::Receiver<Moved>,
+    lost: Arc<AtomicBool>,
+}
+
+/// All watchers of one log.
+#[derive(Debug, Default)]
+pub(crate) struct Watchers {
+    // Held for a walk over the watchers only.
+    list: Mutex<Vec<Watcher>>,
+    count: AtomicUsize,
+}
+
+#[derive(Debug)]
+struct Watcher {
+    glob: Glob,
+    hints: mpsc::Sender<Moved>,
+    lost: Arc<AtomicBool>,
+}
+
+impl Watch {
+    /// The next hint, or none when the log closes.
+    pub async fn next(&mut self) -> Option<Moved> {
+        std::future::poll_fn(|cx| self.poll(cx)).await
+    }
+
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Moved>> {
+        let hint = self.hints.poll_recv(cx);
+        if self.lost.swap(false, Ordering::AcqRel) {
+            return Poll::Ready(Some(Moved::Resync));
+        }
+        hint
+    }
+}
+
+impl Stream for Watch {
+    type Item = Moved;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Moved>> {
+        self.poll(cx)
+    }
+}
+
+impl Watchers {
+    pub(crate) fn add(&self, glob: Glob) -> Result<Watch, WatchError> {
+        let (sender, hints) = mpsc::channel(HINTS_MAX);
+        let lost = Arc::new(AtomicBool::new(false));
+        let mut list = self.list.lock().expect("no panic while held");
+        list.retain(|watcher| !watcher.hints.is_closed());
+        if list.len() == WATCHERS_MAX {
+            return Err(WatchError::TooMany);
+        }
+        list.push(Watcher { glob, hints: sender, lost: lost.clone() });
+        self.count.store(list.len(), Ordering::Release);
+        Ok(Watch { hints, lost })
+    }
+
+    pub(crate) fn moved(&self, address: &Address, tail: Offset) {
+        let Some(path) = address.stream() else { return };
+        if self.count.load(Ordering::Acquire) == 0 {
+            return;
+        }
+        let mut list = self.list.lock().expect("no panic while held");
+        list.retain(|watcher| watcher.tell(path, tail));
+        self.count.store(list.len(), Ordering::Release);
+    }
+}
+
+impl Watcher {
+    /// False if the watcher has left.
+    fn tell(&self, path: &StreamPath, tail: Offset) -> bool {
+        if !self.glob.matches(path) {
+            return !self.hints.is_closed();
+        }
+        match self.hints.try_send(Moved::Stream(path.clone(), tail)) {
+            Ok(()) => true,
+            Err(mpsc::error::TrySendError::Closed(_)) => false,
+            Err(mpsc::error::TrySendError::Full(_)) => {
+                // The watcher has a full queue to read, so it will see the flag.
+                self.lost.store(true, Ordering::Release);
+                true
+            }
+        }
+    }
+}

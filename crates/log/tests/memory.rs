@@ -1,0 +1,77 @@
+//! The memory engine keeps the contract, and the bounds it sets itself.
+
+use std::{sync::Arc, time::Duration};
+
+use log::{Append, AppendError, Create, MemoryLog, Moved, Outcome, suite::Subject};
+use sys::{
+    Sys, UnixMs,
+    disk::{SimDisk, SimFaults},
+};
+use wire::{
+    Address, Epoch, Glob, Messages, Producer, ProducerSeq, StreamPath,
+    caps::PRODUCERS_PER_STREAM_MAX,
+};
+
+#[allow(clippy::unused_async, reason = "other engines wait for their disk")]
+async fn memory() -> Subject {
+    let disk = SimDisk::new(1, SimFaults::default());
+    let sys = Sys::simulated(1, disk, UnixMs::new(1_700_000_000_000));
+    Subject { log: Arc::new(MemoryLog::new(&sys)), sys }
+}
+
+log::suite!(memory);
+
+async fn one_stream(subject: &Subject) -> Address {
+    let path: StreamPath = "a".parse().expect("a valid path");
+    let address = Address::from(path);
+    let created = subject.log.create(&address, Create::default()).await;
+    assert_eq!(created.expect("a free name").outcome, Outcome::New);
+    address
+}
+
+fn hello() -> Append {
+    Append::messages(Messages::one("hello").expect("a small message"))
+}
+
+fn hello_from(number: usize) -> Append {
+    let id = format!("p{number}").parse().expect("a short id");
+    let producer = Producer { id, epoch: Epoch::new(0), seq: ProducerSeq::FIRST };
+    Append { producer: Some(producer), ..hello() }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watcher_that_does_not_listen_is_told_to_resync() {
+    let subject = memory().await;
+    let mut watch = subject.log.watch(Glob::everything()).unwrap();
+    let address = one_stream(&subject).await;
+    for _ in 0..2_000 {
+        let _ = subject.log.append(&address, hello()).await.unwrap();
+    }
+    assert_eq!(watch.next().await, Some(Moved::Resync));
+    assert!(matches!(watch.next().await, Some(Moved::Stream(..))));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_ends_with_its_log() {
+    let Subject { log, .. } = memory().await;
+    let mut watch = log.watch(Glob::everything()).unwrap();
+    drop(log);
+    assert_eq!(watch.next().await, None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_producer_silent_for_a_week_makes_room_for_a_new_one() {
+    let subject = memory().await;
+    let address = one_stream(&subject).await;
+    let log = &subject.log;
+    for number in 0..PRODUCERS_PER_STREAM_MAX {
+        let _ = log.append(&address, hello_from(number)).await.unwrap();
+    }
+    let newcomer = hello_from(PRODUCERS_PER_STREAM_MAX);
+    subject.sys.clock.sleep(Duration::from_secs(6 * 24 * 60 * 60)).await;
+    let refused = log.append(&address, newcomer.clone()).await;
+    assert!(matches!(refused, Err(AppendError::TooManyProducers(_))), "{refused:?}");
+    subject.sys.clock.sleep(Duration::from_secs(2 * 24 * 60 * 60)).await;
+    let accepted = log.append(&address, newcomer).await.unwrap();
+    assert_eq!(accepted.outcome, Outcome::New);
+}
