@@ -1,0 +1,146 @@
+//! The guard: from an `Authorization` header to a client, and from a client to yes or no.
+
+use std::sync::Arc;
+
+use http::{HeaderMap, header};
+use sys::Sys;
+use wire::StreamPath;
+
+use crate::{
+    auth::{Access, Auth, Tokens, jwt::Verifier, keys::Keys, scope::Scope},
+    files::{self, BadFile},
+    names,
+    problem::{Kind, Problem},
+    request::single,
+};
+
+/// Auth settings that nobody could be let in by.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BadAuth {
+    /// A file cannot be read.
+    #[error(transparent)]
+    File(#[from] BadFile),
+    /// The keys file is wrong.
+    #[error("the keys file is wrong: {0}")]
+    Keys(String),
+    /// The JWT key is wrong.
+    #[error("the JWT key is wrong: {0}")]
+    Jwt(String),
+    /// Tokens are asked for, and none is known.
+    #[error("neither a keys file nor a JWT key is set; nobody could get in")]
+    Nobody,
+}
+
+/// Whom the server knows.
+#[derive(Debug)]
+pub(crate) enum Guard {
+    /// Everybody may do everything.
+    Open,
+    /// Bearers of a token.
+    Tokens(Box<Known>),
+}
+
+/// How tokens are known.
+#[derive(Debug)]
+pub(crate) struct Known {
+    keys: Keys,
+    verifier: Option<Verifier>,
+}
+
+/// Who asks, and what it may do.
+#[derive(Clone, Debug)]
+pub(crate) enum Client {
+    /// Anybody, on an open server.
+    Anybody,
+    /// The bearer of a token.
+    Named { name: Arc<str>, scopes: Arc<[Scope]> },
+}
+
+impl Guard {
+    pub(crate) async fn new(sys: &Sys, auth: &Auth) -> Result<Self, BadAuth> {
+        let tokens = match auth {
+            Auth::None => return Ok(Self::Open),
+            Auth::Tokens(Tokens { keys: None, jwt: None }) => return Err(BadAuth::Nobody),
+            Auth::Tokens(tokens) => tokens,
+        };
+        let keys = match &tokens.keys {
+            Some(path) => Keys::parse(&String::from_utf8_lossy(&files::read(sys, path).await?))?,
+            None => Keys::default(),
+        };
+        let verifier = match &tokens.jwt {
+            Some(jwt) => Some(Verifier::new(jwt, &files::read(sys, &jwt.key).await?)?),
+            None => None,
+        };
+        Ok(Self::Tokens(Box::new(Known { keys, verifier })))
+    }
+
+    /// True if everybody may read everything, so that shared caches may keep it.
+    pub(crate) fn is_open(&self) -> bool {
+        matches!(self, Self::Open)
+    }
+
+    pub(crate) fn identify(&self, headers: &HeaderMap) -> Result<Client, Problem> {
+        let Self::Tokens(known) = self else { return Ok(Client::Anybody) };
+        let header = single(headers, &header::AUTHORIZATION)?;
+        let Some(token) = header.and_then(bearer) else {
+            return Err(unauthorized("send a token as Authorization: Bearer <token>"));
+        };
+        let signed = || known.verifier.as_ref().and_then(|verifier| verifier.verify(token));
+        known
+            .keys
+            .find(token)
+            .or_else(signed)
+            .ok_or_else(|| unauthorized("the token is unknown or has expired; get a new one"))
+    }
+}
+
+impl Client {
+    pub(crate) fn named(name: String, scopes: Vec<Scope>) -> Self {
+        Self::Named { name: name.into(), scopes: scopes.into() }
+    }
+
+    pub(crate) fn name(&self) -> Option<&str> {
+        match self {
+            Self::Anybody => None,
+            Self::Named { name, .. } => Some(name),
+        }
+    }
+
+    /// Refuses what no scope allows, whether the stream exists or not.
+    pub(crate) fn require(&self, access: Access, path: &StreamPath) -> Result<(), Problem> {
+        if self.has(|scope| scope.allows(access, path)) {
+            return Ok(());
+        }
+        Err(forbidden(format!("the token lacks the scope {access} on {path}; ask for it")))
+    }
+
+    /// Refuses what is about all streams unless a scope is.
+    pub(crate) fn require_everywhere(&self, any_of: &[Access]) -> Result<(), Problem> {
+        if self.has(|scope| any_of.iter().any(|access| scope.allows_everywhere(*access))) {
+            return Ok(());
+        }
+        let names = any_of.iter().map(Access::to_string).collect::<Vec<_>>().join(" or ");
+        Err(forbidden(format!("the token lacks the scope {names} on **; ask for it")))
+    }
+
+    fn has(&self, wanted: impl Fn(&Scope) -> bool) -> bool {
+        match self {
+            Self::Anybody => true,
+            Self::Named { scopes, .. } => scopes.iter().any(wanted),
+        }
+    }
+}
+
+fn bearer(header: &str) -> Option<&str> {
+    let (scheme, token) = header.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim_start())
+}
+
+fn unauthorized(detail: &'static str) -> Problem {
+    Problem::new(Kind::Unauthorized, detail).with(&header::WWW_AUTHENTICATE, names::BEARER.clone())
+}
+
+fn forbidden(detail: String) -> Problem {
+    Problem::new(Kind::Forbidden, detail)
+}

@@ -1,0 +1,39 @@
+//! Auth: who a client is, and what it may do.
+
+mod guard;
+mod jwt;
+mod keys;
+mod scope;
+
+use std::path::PathBuf;
+
+pub use guard::BadAuth;
+pub(crate) use guard::{Client, Guard};
+pub use jwt::{Jwt, JwtAlgorithm};
+pub(crate) use scope::Access;
+
+/// Who may use a server.
+#[derive(Clone, Debug, Default)]
+pub enum Auth {
+    /// Everybody who reaches it; only for servers on a loopback address.
+    #[default]
+    None,
+    /// Bearers of a token, each within its scopes.
+    Tokens(Tokens),
+}
+
+/// Where tokens are known from. The files are read once, when the server is bound.
+#[derive(Clone, Debug, Default)]
+pub struct Tokens {
+    /// A TOML file of static keys:
+    ///
+    /// ```toml
+    /// [[key]]
+    /// name = "worker"
+    /// token_sha256 = "9f86d081…"        # or: token = "…"
+    /// scopes = [{ glob = "chats/**", allow = ["read", "write"] }]
+    /// ```
+    pub keys: Option<PathBuf>,
+    /// What signed tokens must satisfy.
+    pub jwt: Option<Jwt>,
+}

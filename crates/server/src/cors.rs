@@ -1,0 +1,50 @@
+//! What browsers want to be told: who may read the answer, and how.
+
+use http::{HeaderMap, HeaderValue, Response, StatusCode, header, header::InvalidHeaderValue};
+
+use crate::{
+    names,
+    response::{Body, Reply},
+};
+
+static ALLOW_METHODS: HeaderValue =
+    HeaderValue::from_static("GET, POST, PUT, DELETE, HEAD, OPTIONS");
+static ALLOW_HEADERS: HeaderValue = HeaderValue::from_static(
+    "content-type, authorization, if-none-match, stream-seq, stream-expected-offset, stream-ttl, \
+     stream-expires-at, stream-closed, stream-forked-from, stream-fork-offset, \
+     stream-fork-sub-offset, producer-id, producer-epoch, producer-seq",
+);
+static EXPOSE_HEADERS: HeaderValue = HeaderValue::from_static(
+    "stream-next-offset, stream-earliest-offset, stream-cursor, stream-up-to-date, stream-closed, \
+     stream-ttl, stream-expires-at, stream-sse-data-encoding, producer-epoch, producer-seq, \
+     producer-expected-seq, producer-received-seq, etag, location, retry-after",
+);
+static DAY: HeaderValue = HeaderValue::from_static("86400");
+
+/// The headers that every answer gets.
+#[derive(Debug)]
+pub(crate) struct Cors {
+    origin: HeaderValue,
+}
+
+impl Cors {
+    pub(crate) fn new(origin: &str) -> Result<Self, InvalidHeaderValue> {
+        Ok(Self { origin: origin.parse()? })
+    }
+
+    /// Answers a preflight.
+    pub(crate) fn preflight(&self) -> Response<Body> {
+        Reply::new(StatusCode::NO_CONTENT)
+            .header(&header::ACCESS_CONTROL_ALLOW_METHODS, ALLOW_METHODS.clone())
+            .header(&header::ACCESS_CONTROL_ALLOW_HEADERS, ALLOW_HEADERS.clone())
+            .header(&header::ACCESS_CONTROL_MAX_AGE, DAY.clone())
+            .into_response()
+    }
+
+    pub(crate) fn stamp(&self, headers: &mut HeaderMap) {
+        headers.insert(header::X_CONTENT_TYPE_OPTIONS, names::NOSNIFF.clone());
+        headers.insert(&names::CROSS_ORIGIN_RESOURCE_POLICY, names::CROSS_ORIGIN.clone());
+        headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, self.origin.clone());
+        headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, EXPOSE_HEADERS.clone());
+    }
+}

@@ -1,0 +1,151 @@
+//! Server-sent events: one answer that goes on, a data and a control event at a time.
+
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use futures_util::stream;
+use http::{Response, StatusCode, header};
+use log::{Chunk, Freshness, Incarnation};
+use wire::{
+    Address, ContentType, Cursor, Offset, ReadFrom,
+    sse::{Control, Encoding, KEEP_ALIVE, ReaderState, write_control, write_data},
+};
+
+use crate::{
+    follow::{Seat, Waited, cursor, wait},
+    names,
+    problem::Problem,
+    request::ReadParams,
+    response::{Body, Reply},
+    service::Call,
+};
+
+/// Lives end up to this share of a life earlier, so that readers who came together do not all
+/// come back together.
+const LIFE_JITTER_SHARE: u32 = 10;
+
+/// Answers `GET ...?offset=&live=sse`.
+pub(crate) async fn sse(
+    call: &Call<'_>,
+    address: &Address,
+    params: &ReadParams,
+) -> Result<Response<Body>, Problem> {
+    let service = call.service;
+    let chunk = service.log.read(address, params.from, service.settings.event_bytes).await?;
+    let seat = Seat::take(service)?;
+    let encoding = encoding(&chunk.content_type);
+    let follower = Box::new(Follower {
+        address: address.clone(),
+        incarnation: chunk.incarnation,
+        encoding,
+        cursor: cursor(service, params.cursor.as_deref()),
+        next: chunk.next,
+        step: Step::Send(chunk),
+        ends_at: service.sys.clock.elapsed() + life(call),
+        seat,
+    });
+    let reply = Reply::new(StatusCode::OK)
+        .header(&header::CONTENT_TYPE, names::EVENT_STREAM.clone())
+        .header(&header::CACHE_CONTROL, names::NO_CACHE.clone())
+        .body(Body::Frames(Box::pin(stream::unfold(follower, Follower::next_frame))));
+    Ok(match encoding {
+        Encoding::Base64 => reply.header(&names::SSE_DATA_ENCODING, names::BASE64.clone()),
+        Encoding::Json | Encoding::Text => reply,
+    }
+    .into_response())
+}
+
+fn encoding(content_type: &ContentType) -> Encoding {
+    if content_type.is_json() {
+        Encoding::Json
+    } else if content_type.is_text() {
+        Encoding::Text
+    } else {
+        Encoding::Base64
+    }
+}
+
+fn life(call: &Call<'_>) -> Duration {
+    let whole = call.service.settings.sse_life;
+    let jitter_ms = u64::try_from((whole / LIFE_JITTER_SHARE).as_millis()).unwrap_or(u64::MAX);
+    whole - Duration::from_millis(call.service.sys.chance.below(jitter_ms.max(1)))
+}
+
+/// One reader of events. It holds at most one chunk, and makes the next frame when the last one
+/// was taken.
+struct Follower {
+    address: Address,
+    incarnation: Incarnation,
+    encoding: Encoding,
+    /// The lowest cursor to tell: cursors never go back.
+    cursor: Cursor,
+    next: Offset,
+    step: Step,
+    ends_at: Duration,
+    seat: Seat,
+}
+
+/// What a follower does next.
+enum Step {
+    Send(Chunk),
+    Read,
+    Wait,
+    End,
+}
+
+impl Follower {
+    async fn next_frame(mut self: Box<Self>) -> Option<(Bytes, Box<Self>)> {
+        loop {
+            match std::mem::replace(&mut self.step, Step::End) {
+                Step::Send(chunk) => return Some((self.send(&chunk), self)),
+                Step::Read => self.step = self.read().await,
+                Step::Wait => match self.wait().await {
+                    Some(Waited::Moved) => self.step = Step::Read,
+                    Some(Waited::TimedOut) => {
+                        self.step = Step::Wait;
+                        return Some((Bytes::from_static(KEEP_ALIVE), self));
+                    }
+                    Some(Waited::Draining) | None => return None,
+                },
+                Step::End => return None,
+            }
+        }
+    }
+
+    /// A data event, if there is data, and always its control event.
+    fn send(&mut self, chunk: &Chunk) -> Bytes {
+        let mut frame = BytesMut::new();
+        if !chunk.runs.is_empty() {
+            write_data(&mut frame, self.encoding, &chunk.runs);
+        }
+        let cursor = cursor(self.seat.service(), None).max(self.cursor);
+        let (state, step) = match chunk.freshness {
+            Freshness::Behind => (ReaderState::Behind(cursor), Step::Read),
+            Freshness::UpToDate => (ReaderState::UpToDate(cursor), Step::Wait),
+            Freshness::Closed => (ReaderState::Closed, Step::End),
+        };
+        write_control(&mut frame, &Control { next: chunk.next, state });
+        self.next = chunk.next;
+        self.step = step;
+        self.seat.service().metrics.sent(frame.len());
+        frame.freeze()
+    }
+
+    /// Ends when the stream does, or when another one got its name.
+    async fn read(&self) -> Step {
+        let service = self.seat.service();
+        let event_bytes = service.settings.event_bytes;
+        match service.log.read(&self.address, ReadFrom::At(self.next), event_bytes).await {
+            Ok(chunk) if chunk.incarnation == self.incarnation => Step::Send(chunk),
+            Ok(_) | Err(_) => Step::End,
+        }
+    }
+
+    /// None when it is time to end.
+    async fn wait(&self) -> Option<Waited> {
+        let service = self.seat.service();
+        let left = self.ends_at.checked_sub(service.sys.clock.elapsed())?;
+        let patience = left.min(service.settings.sse_keep_alive);
+        wait(service, &self.address, self.next, patience).await.ok()
+    }
+}

@@ -1,0 +1,164 @@
+//! PUT: make a stream, or fork one.
+
+use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
+use hyper::body::Incoming;
+use log::{Closing, Create, Created, Fork, Lifetime, Outcome};
+use wire::{Address, ContentType, Expiry, Messages, Offset, StreamPath, SubOffset, json};
+
+use crate::{
+    auth::Access,
+    names,
+    problem::Problem,
+    request::{self, Received, receive, single},
+    response::{Body, Reply},
+    route::STREAM_ROOT,
+    service::Call,
+};
+
+/// Answers `PUT /v1/stream/{path}`.
+pub(crate) async fn create(
+    call: &Call<'_>,
+    address: &Address,
+    body: Incoming,
+) -> Result<Response<Body>, Problem> {
+    let asked = Asked::read(&call.head.headers)?;
+    if let Some(origin) = &asked.origin {
+        call.client.require(Access::Read, &origin.source)?;
+    }
+    let body = receive(call.service, body).await?;
+    let created = match asked.origin {
+        Some(origin) => fork(call, address, asked.settings, origin, &body).await?,
+        None => make(call, address, asked.settings, &body).await?,
+    };
+    Ok(answer(call, &created))
+}
+
+/// What the headers of a PUT ask for.
+struct Asked {
+    settings: Asks,
+    origin: Option<Origin>,
+}
+
+struct Asks {
+    content_type: Option<ContentType>,
+    /// None if no header speaks of it.
+    expiry: Option<Expiry>,
+    closing: Closing,
+}
+
+/// Where a fork comes from.
+struct Origin {
+    source: StreamPath,
+    offset: Option<Offset>,
+    sub_offset: SubOffset,
+}
+
+impl Asked {
+    fn read(headers: &HeaderMap) -> Result<Self, Problem> {
+        let ttl = single(headers, &names::TTL)?;
+        let expires_at = single(headers, &names::EXPIRES_AT)?;
+        let said = ttl.is_some() || expires_at.is_some();
+        let expiry = Expiry::from_headers(ttl, expires_at).map_err(Problem::bad_request_from)?;
+        let settings = Asks {
+            content_type: request::content_type(headers)?,
+            expiry: said.then_some(expiry),
+            closing: request::closing(headers)?,
+        };
+        Ok(Self { settings, origin: Origin::read(headers)? })
+    }
+}
+
+impl Origin {
+    fn read(headers: &HeaderMap) -> Result<Option<Self>, Problem> {
+        let offset = request::parsed(headers, &names::FORK_OFFSET)?;
+        let sub_offset = request::parsed(headers, &names::FORK_SUB_OFFSET)?;
+        let Some(source) = single(headers, &names::FORKED_FROM)? else {
+            return match (offset, sub_offset) {
+                (None, None) => Ok(None),
+                _ => Err(Problem::bad_request("a fork needs Stream-Forked-From, too")),
+            };
+        };
+        let sub_offset = sub_offset.unwrap_or_default();
+        Ok(Some(Self { source: source_path(source)?, offset, sub_offset }))
+    }
+}
+
+/// The source as a URL path of this server, or as a stream path.
+fn source_path(text: &str) -> Result<StreamPath, Problem> {
+    let path = text.strip_prefix(STREAM_ROOT).unwrap_or(text);
+    Ok(StreamPath::from_url(path.strip_prefix('/').unwrap_or(path))?)
+}
+
+async fn make(
+    call: &Call<'_>,
+    address: &Address,
+    asks: Asks,
+    body: &Received<'_>,
+) -> Result<Created, Problem> {
+    let is_json = asks.content_type.as_ref().is_some_and(ContentType::is_json);
+    let create = Create {
+        messages: first_messages(is_json, body)?,
+        content_type: asks.content_type,
+        expiry: asks.expiry.unwrap_or_default(),
+        closing: asks.closing,
+    };
+    Ok(call.service.log.create(address, create).await?)
+}
+
+async fn fork(
+    call: &Call<'_>,
+    address: &Address,
+    asks: Asks,
+    origin: Origin,
+    body: &Received<'_>,
+) -> Result<Created, Problem> {
+    let source = Address::from(origin.source);
+    let is_json = match &asks.content_type {
+        Some(content_type) => content_type.is_json(),
+        None if body.bytes.is_empty() => false,
+        None => call.service.log.head(&source).await?.content_type.is_json(),
+    };
+    let fork = Fork {
+        source,
+        offset: origin.offset,
+        sub_offset: origin.sub_offset,
+        content_type: asks.content_type,
+        lifetime: asks.expiry.map_or(Lifetime::Inherited, Lifetime::Own),
+        messages: first_messages(is_json, body)?,
+        closing: asks.closing,
+    };
+    Ok(call.service.log.fork(address, fork).await?)
+}
+
+/// A stream may begin empty, and `[]` says so in JSON.
+fn first_messages(is_json: bool, body: &Received<'_>) -> Result<Messages, Problem> {
+    match (is_json, body.bytes.is_empty()) {
+        (_, true) => Ok(Messages::none()),
+        (true, false) => Ok(json::split(&body.bytes)?),
+        (false, false) => Ok(Messages::one(body.bytes.clone())?),
+    }
+}
+
+fn answer(call: &Call<'_>, created: &Created) -> Response<Body> {
+    let reply = match created.outcome {
+        Outcome::New => Reply::new(StatusCode::CREATED).header(&header::LOCATION, location(call)),
+        Outcome::Duplicate => Reply::new(StatusCode::OK),
+    };
+    reply
+        .content_type(&created.head.content_type)
+        .offset(&names::NEXT_OFFSET, created.head.tail)
+        .closed(created.head.closed)
+        .into_response()
+}
+
+/// The stream's absolute URL, as the client would write it.
+fn location(call: &Call<'_>) -> HeaderValue {
+    let path = call.head.uri.path();
+    match &call.service.settings.public_url {
+        Some(base) => crate::response::header_value(format_args!("{base}{path}")),
+        None => {
+            let (scheme, host) = (call.scheme(), call.host());
+            crate::response::header_value(format_args!("{scheme}://{host}{path}"))
+        }
+    }
+}

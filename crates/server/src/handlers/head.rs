@@ -1,0 +1,37 @@
+//! HEAD: what is known of a stream.
+
+use http::{Response, StatusCode, header};
+use log::Head;
+use wire::{Address, Expiry};
+
+use crate::{
+    names,
+    problem::Problem,
+    response::{Body, Reply},
+    service::Call,
+};
+
+/// Answers `HEAD /v1/stream/{path}`.
+pub(crate) async fn head(call: &Call<'_>, address: &Address) -> Result<Response<Body>, Problem> {
+    let head = call.service.log.head(address).await?;
+    let reply = Reply::new(StatusCode::OK)
+        .header(&header::CACHE_CONTROL, names::NO_STORE.clone())
+        .content_type(&head.content_type);
+    Ok(lifetime(offsets(reply, &head), &head).into_response())
+}
+
+/// Where the stream begins and ends.
+pub(crate) fn offsets(reply: Reply, head: &Head) -> Reply {
+    reply
+        .offset(&names::NEXT_OFFSET, head.tail)
+        .offset(&names::EARLIEST_OFFSET, head.earliest)
+        .closed(head.closed)
+}
+
+fn lifetime(reply: Reply, head: &Head) -> Reply {
+    match head.expiry {
+        Expiry::Never => reply,
+        Expiry::Sliding(ttl) => reply.number(&names::TTL, ttl.seconds()),
+        Expiry::At(time) => reply.text(&names::EXPIRES_AT, time),
+    }
+}

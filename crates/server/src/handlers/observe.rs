@@ -1,0 +1,43 @@
+//! What operators and their tools ask: is it alive, is it ready, what has it done?
+
+use http::{Response, StatusCode, header};
+
+use crate::{
+    names,
+    phase::Phase,
+    problem::{Kind, Problem},
+    response::{Body, Reply},
+    service::Service,
+};
+
+/// Answers `GET /healthz`: the process runs.
+pub(crate) fn health() -> Response<Body> {
+    text("ok\n")
+}
+
+/// Answers `GET /readyz`: the process wants traffic.
+pub(crate) fn ready(service: &Service) -> Result<Response<Body>, Problem> {
+    match service.phases.now() {
+        Phase::Serving => Ok(text("ready\n")),
+        Phase::Draining | Phase::Closed => {
+            Err(Problem::new(Kind::Unavailable, "the server is shutting down"))
+        }
+    }
+}
+
+/// Answers `GET /metrics`.
+pub(crate) fn metrics(service: &Service) -> Response<Body> {
+    Reply::new(StatusCode::OK)
+        .header(&header::CONTENT_TYPE, names::PROMETHEUS_TEXT.clone())
+        .header(&header::CACHE_CONTROL, names::NO_STORE.clone())
+        .bytes(service.metrics.render().into())
+        .into_response()
+}
+
+fn text(text: &'static str) -> Response<Body> {
+    Reply::new(StatusCode::OK)
+        .header(&header::CONTENT_TYPE, names::PLAIN_TEXT.clone())
+        .header(&header::CACHE_CONTROL, names::NO_STORE.clone())
+        .bytes(text.as_bytes().into())
+        .into_response()
+}

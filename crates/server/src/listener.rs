@@ -1,0 +1,129 @@
+//! The listener: who gets in, and how everybody gets out.
+
+use std::{future::Future, io, net::SocketAddr, pin::pin, sync::Arc, time::Duration};
+
+use futures_util::future::{Either, select};
+use rustls::ServerConfig;
+use tokio::{
+    io::AsyncWriteExt as _,
+    net::{TcpListener, TcpSocket, TcpStream},
+    sync::Semaphore,
+};
+
+use crate::{connection::Connection, phase::Phase, service::Service};
+
+/// Connections that the kernel keeps for us while we are busy.
+const BACKLOG: u32 = 4096;
+/// Pause after the system refused another connection, for it will refuse the next one, too.
+const REFUSED_PAUSE: Duration = Duration::from_millis(50);
+/// Connections too many that are told so at a time; others are just closed.
+const TURNED_AWAY_MAX: usize = 256;
+/// How long one of them gets to hear it.
+const TURNED_AWAY_PATIENCE: Duration = Duration::from_secs(1);
+/// What it hears.
+const TURNED_AWAY: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 1\r\n\
+    content-length: 0\r\nconnection: close\r\n\r\n";
+
+/// A socket that takes connections.
+#[derive(Debug)]
+pub(crate) struct Listener {
+    socket: TcpListener,
+    tls: Option<Arc<ServerConfig>>,
+    service: Arc<Service>,
+    /// A permit per connection.
+    connections: Arc<Semaphore>,
+    /// A permit per connection too many.
+    turned_away: Arc<Semaphore>,
+}
+
+pub(crate) fn open(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = match address {
+        SocketAddr::V4(_) => TcpSocket::new_v4()?,
+        SocketAddr::V6(_) => TcpSocket::new_v6()?,
+    };
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
+}
+
+impl Listener {
+    pub(crate) fn new(
+        socket: TcpListener,
+        tls: Option<Arc<ServerConfig>>,
+        service: Arc<Service>,
+    ) -> Self {
+        let connections = Arc::new(Semaphore::new(service.settings.limits.connections_max));
+        let turned_away = Arc::new(Semaphore::new(TURNED_AWAY_MAX));
+        Self { socket, tls, service, connections, turned_away }
+    }
+
+    /// Takes connections until `shutdown`.
+    pub(crate) async fn accept(&self, shutdown: impl Future<Output = ()>) {
+        let mut shutdown = pin!(shutdown);
+        loop {
+            match select(pin!(self.socket.accept()), shutdown.as_mut()).await {
+                Either::Left((Ok((socket, peer)), _)) => self.admit(socket, peer),
+                Either::Left((Err(error), _)) => {
+                    tracing::warn!(%error, "the system refused a connection");
+                    self.service.sys.clock.sleep(REFUSED_PAUSE).await;
+                }
+                Either::Right(_) => return,
+            }
+        }
+    }
+
+    /// Takes no more connections, and waits until the last one is done or cut off.
+    pub(crate) async fn drain(self) {
+        let Self { socket, service, connections, .. } = self;
+        drop(socket);
+        service.phases.enter(Phase::Draining);
+        let all = service.settings.limits.connections_max;
+        let all = u32::try_from(all).unwrap_or(u32::MAX);
+        let patience = service.settings.drain_timeout;
+        let gone = connections.acquire_many(all);
+        if service.sys.clock.timeout(patience, gone).await.is_err() {
+            let left = all as usize - connections.available_permits();
+            tracing::warn!(left, "connections are cut off");
+        }
+        service.phases.enter(Phase::Closed);
+        // Cutting off needs no more than a poll of each task.
+        let gone = connections.acquire_many(all);
+        let _ = service.sys.clock.timeout(TURNED_AWAY_PATIENCE, gone).await;
+    }
+
+    fn admit(&self, socket: TcpStream, peer: SocketAddr) {
+        let Ok(permit) = self.connections.clone().try_acquire_owned() else {
+            self.service.metrics.shed();
+            return self.turn_away(socket);
+        };
+        let connection = Connection::new(self.service.clone(), peer, permit);
+        let serving = connection.serve(socket, self.tls.clone());
+        self.service.sys.spawn.task("connection", serving);
+    }
+
+    fn turn_away(&self, mut socket: TcpStream) {
+        let Ok(permit) = self.turned_away.clone().try_acquire_owned() else { return };
+        if self.tls.is_some() {
+            return;
+        }
+        let clock = self.service.sys.clock.clone();
+        self.service.sys.spawn.task("turn away", async move {
+            let _permit = permit;
+            let telling = async {
+                socket.write_all(TURNED_AWAY).await?;
+                socket.shutdown().await?;
+                // Closing a socket with unread bytes would take the answer back.
+                let mut unread = [0; 1024];
+                while socket.readable().await.is_ok() {
+                    match socket.try_read(&mut unread) {
+                        Ok(0) => break,
+                        Err(error) if error.kind() != io::ErrorKind::WouldBlock => break,
+                        Ok(_) | Err(_) => {}
+                    }
+                }
+                io::Result::Ok(())
+            };
+            let _ = clock.timeout(TURNED_AWAY_PATIENCE, telling).await;
+        });
+    }
+}

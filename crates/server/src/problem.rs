@@ -1,0 +1,411 @@
+//! Problems: the one map from what went wrong to a status, and the body that says what to do.
+
+use std::{borrow::Cow, fmt};
+
+use http::{HeaderName, HeaderValue, Response, StatusCode, header};
+use log::{
+    AppendError, ContentTypeMismatch, CreateError, DeleteError, ExpectedOffsetConflict, ForkError,
+    HeadError, ListError, OffsetBeyondTail, OffsetTrimmed, OffsetUnknown, ProducerEpochStart,
+    ProducerFenced, ProducerGap, ReadError, StreamClosed, StreamExists, StreamGone, StreamNotFound,
+    StreamSeqConflict, TooManyProducers, TrimError, Unavailable, Unsupported,
+};
+use serde::Serialize;
+use wire::{BadMessages, BadPath, json::BadJson};
+
+use crate::{
+    names,
+    response::{Body, Reply},
+};
+
+/// An answer that is not the one asked for, as RFC 9457 writes it.
+#[derive(Debug)]
+pub(crate) struct Problem(Box<Facts>);
+
+#[derive(Debug)]
+struct Facts {
+    kind: Kind,
+    detail: Cow<'static, str>,
+    headers: Vec<(&'static HeaderName, HeaderValue)>,
+}
+
+/// Every kind of problem a client can meet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    BadRequest,
+    Unauthorized,
+    Forbidden,
+    NotFound,
+    StreamNotFound,
+    MethodNotAllowed,
+    RequestTimeout,
+    StreamExists,
+    StreamClosed,
+    ContentTypeMismatch,
+    SequenceConflict,
+    ExpectedOffsetConflict,
+    ProducerFenced,
+    ProducerGap,
+    StreamGone,
+    NameTaken,
+    OffsetTrimmed,
+    TooLarge,
+    TooManyRequests,
+    Unsupported,
+    Overloaded,
+    Unavailable,
+    Internal,
+}
+
+impl Kind {
+    fn status(self) -> StatusCode {
+        match self {
+            Self::BadRequest => StatusCode::BAD_REQUEST,
+            Self::Unauthorized => StatusCode::UNAUTHORIZED,
+            Self::Forbidden | Self::ProducerFenced => StatusCode::FORBIDDEN,
+            Self::NotFound | Self::StreamNotFound => StatusCode::NOT_FOUND,
+            Self::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
+            Self::RequestTimeout => StatusCode::REQUEST_TIMEOUT,
+            Self::StreamExists
+            | Self::StreamClosed
+            | Self::ContentTypeMismatch
+            | Self::SequenceConflict
+            | Self::ExpectedOffsetConflict
+            | Self::ProducerGap
+            | Self::NameTaken => StatusCode::CONFLICT,
+            Self::StreamGone | Self::OffsetTrimmed => StatusCode::GONE,
+            Self::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::TooManyRequests => StatusCode::TOO_MANY_REQUESTS,
+            Self::Unsupported => StatusCode::NOT_IMPLEMENTED,
+            Self::Overloaded | Self::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
+            Self::Internal => StatusCode::INTERNAL_SERVER_ERROR,
+        }
+    }
+
+    /// The name that programs tell problems apart by, and the one for people.
+    fn names(self) -> (&'static str, &'static str) {
+        match self {
+            Self::BadRequest => ("bad-request", "The request is malformed"),
+            Self::Unauthorized => ("unauthorized", "Who are you?"),
+            Self::Forbidden => ("forbidden", "The token does not allow this"),
+            Self::NotFound => ("not-found", "There is nothing here"),
+            Self::StreamNotFound => ("stream-not-found", "There is no such stream"),
+            Self::MethodNotAllowed => ("method-not-allowed", "The method does not apply here"),
+            Self::RequestTimeout => ("request-timeout", "The body took too long"),
+            Self::StreamExists => ("stream-exists", "The stream exists with other settings"),
+            Self::StreamClosed => ("stream-closed", "The stream is closed"),
+            Self::ContentTypeMismatch => ("content-type-mismatch", "The content type differs"),
+            Self::SequenceConflict => ("sequence-conflict", "Sequence conflict"),
+            Self::ExpectedOffsetConflict => {
+                ("expected-offset-conflict", "Expected offset conflict")
+            }
+            Self::ProducerFenced => ("producer-fenced", "A newer producer has taken over"),
+            Self::ProducerGap => ("producer-gap", "A producer sequence is missing"),
+            Self::StreamGone => ("stream-gone", "The stream was deleted"),
+            Self::NameTaken => ("name-taken", "The name belongs to a deleted stream"),
+            Self::OffsetTrimmed => ("offset-trimmed", "The messages are no longer kept"),
+            Self::TooLarge => ("too-large", "The body is too large"),
+            Self::TooManyRequests => ("too-many-requests", "Too many requests"),
+            Self::Unsupported => ("unsupported", "This server cannot do that"),
+            Self::Overloaded => ("overloaded", "The server is busy"),
+            Self::Unavailable => ("unavailable", "The server cannot serve now"),
+            Self::Internal => ("internal", "The server failed"),
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct Document<'a> {
+    r#type: &'a str,
+    title: &'a str,
+    status: u16,
+    detail: &'a str,
+    code: &'a str,
+}
+
+impl Problem {
+    pub(crate) fn new(kind: Kind, detail: impl Into<Cow<'static, str>>) -> Self {
+        Self(Box::new(Facts { kind, detail: detail.into(), headers: Vec::new() }))
+    }
+
+    pub(crate) fn bad_request(detail: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(Kind::BadRequest, detail)
+    }
+
+    pub(crate) fn bad_request_from(error: impl fmt::Display) -> Self {
+        Self::bad_request(error.to_string())
+    }
+
+    pub(crate) fn not_found(detail: &'static str) -> Self {
+        Self::new(Kind::NotFound, detail)
+    }
+
+    pub(crate) fn method_not_allowed(allow: &'static HeaderValue) -> Self {
+        Self::new(Kind::MethodNotAllowed, "use one of the methods in the Allow header")
+            .with(&header::ALLOW, allow.clone())
+    }
+
+    /// Nothing was done, and the same request may succeed in a second.
+    pub(crate) fn overloaded(detail: &'static str) -> Self {
+        Self::new(Kind::Overloaded, detail).with(&header::RETRY_AFTER, names::ONE_SECOND.clone())
+    }
+
+    pub(crate) fn with(mut self, name: &'static HeaderName, value: HeaderValue) -> Self {
+        self.0.headers.push((name, value));
+        self
+    }
+
+    fn from_fact(kind: Kind, fact: &impl fmt::Display) -> Self {
+        Self::new(kind, fact.to_string())
+    }
+
+    fn with_offset(self, name: &'static HeaderName, offset: wire::Offset) -> Self {
+        let value = HeaderValue::from_bytes(&offset.token()).expect("digits and an underscore");
+        self.with(name, value)
+    }
+
+    pub(crate) fn kind(&self) -> Kind {
+        self.0.kind
+    }
+
+    pub(crate) fn into_response(self) -> Response<Body> {
+        let Facts { kind, detail, headers } = *self.0;
+        let (code, title) = kind.names();
+        let document = Document {
+            r#type: &format!("urn:headwater:problem:{code}"),
+            title,
+            status: kind.status().as_u16(),
+            detail: &detail,
+            code,
+        };
+        let body = serde_json::to_vec(&document).unwrap_or_default();
+        let mut reply = Reply::new(kind.status())
+            .header(&header::CONTENT_TYPE, names::PROBLEM_JSON.clone())
+            .header(&header::CACHE_CONTROL, names::NO_STORE.clone())
+            .bytes(body.into());
+        for (name, value) in headers {
+            reply = reply.header(name, value);
+        }
+        reply.into_response()
+    }
+}
+
+macro_rules! facts {
+    ($($fact:ty => $kind:ident;)*) => {$(
+        impl From<$fact> for Problem {
+            fn from(fact: $fact) -> Self {
+                Self::from_fact(Kind::$kind, &fact)
+            }
+        }
+    )*};
+}
+
+facts! {
+    BadPath => BadRequest;
+    StreamNotFound => StreamNotFound;
+    StreamGone => StreamGone;
+    StreamExists => StreamExists;
+    ContentTypeMismatch => ContentTypeMismatch;
+    ProducerEpochStart => BadRequest;
+    TooManyProducers => TooManyRequests;
+    OffsetUnknown => BadRequest;
+    OffsetBeyondTail => BadRequest;
+    Unsupported => Unsupported;
+}
+
+impl From<StreamClosed> for Problem {
+    fn from(fact: StreamClosed) -> Self {
+        Self::from_fact(Kind::StreamClosed, &fact)
+            .with(&names::CLOSED, names::TRUE.clone())
+            .with_offset(&names::NEXT_OFFSET, fact.tail)
+    }
+}
+
+impl From<StreamSeqConflict> for Problem {
+    fn from(fact: StreamSeqConflict) -> Self {
+        Self::from_fact(Kind::SequenceConflict, &fact).with_offset(&names::NEXT_OFFSET, fact.tail)
+    }
+}
+
+impl From<ExpectedOffsetConflict> for Problem {
+    fn from(fact: ExpectedOffsetConflict) -> Self {
+        Self::from_fact(Kind::ExpectedOffsetConflict, &fact)
+            .with_offset(&names::NEXT_OFFSET, fact.tail)
+    }
+}
+
+impl From<ProducerFenced> for Problem {
+    fn from(fact: ProducerFenced) -> Self {
+        Self::from_fact(Kind::ProducerFenced, &fact)
+            .with(&names::PRODUCER_EPOCH, fact.current.get().into())
+    }
+}
+
+impl From<ProducerGap> for Problem {
+    fn from(fact: ProducerGap) -> Self {
+        Self::from_fact(Kind::ProducerGap, &fact)
+            .with(&names::PRODUCER_EXPECTED_SEQ, fact.expected.get().into())
+            .with(&names::PRODUCER_RECEIVED_SEQ, fact.received.get().into())
+    }
+}
+
+impl From<OffsetTrimmed> for Problem {
+    fn from(fact: OffsetTrimmed) -> Self {
+        Self::from_fact(Kind::OffsetTrimmed, &fact)
+            .with_offset(&names::EARLIEST_OFFSET, fact.earliest)
+    }
+}
+
+impl From<BadMessages> for Problem {
+    fn from(fact: BadMessages) -> Self {
+        let kind = match fact {
+            BadMessages::MessageTooLarge | BadMessages::TooLarge | BadMessages::TooMany => {
+                Kind::TooLarge
+            }
+            _ => Kind::BadRequest,
+        };
+        Self::from_fact(kind, &fact)
+    }
+}
+
+impl From<BadJson> for Problem {
+    fn from(fact: BadJson) -> Self {
+        match fact {
+            BadJson::Messages(fact) => fact.into(),
+            other => Self::bad_request_from(other),
+        }
+    }
+}
+
+impl From<Unavailable> for Problem {
+    fn from(fact: Unavailable) -> Self {
+        let problem = match fact {
+            Unavailable::Overloaded => Self::from_fact(Kind::Overloaded, &fact),
+            Unavailable::Closing => Self::from_fact(Kind::Unavailable, &fact),
+            // What the disk said is for the operator, not for the client.
+            Unavailable::Poisoned(why) => {
+                tracing::error!(%why, "the log accepts no more writes; restart to recover");
+                Self::new(Kind::Unavailable, "the log accepts no more writes until it is restarted")
+            }
+            other => {
+                tracing::error!(error = %other, "the log cannot serve");
+                Self::new(Kind::Internal, "the log could not be read; tell the operator")
+            }
+        };
+        match problem.kind() {
+            Kind::Internal => problem,
+            _ => problem.with(&header::RETRY_AFTER, names::ONE_SECOND.clone()),
+        }
+    }
+}
+
+impl From<CreateError> for Problem {
+    fn from(error: CreateError) -> Self {
+        match error {
+            CreateError::Exists(fact) => fact.into(),
+            CreateError::Gone(fact) => Self::from_fact(Kind::NameTaken, &fact),
+            CreateError::Unavailable(fact) => fact.into(),
+            other => Self::unforeseen(&other),
+        }
+    }
+}
+
+impl From<ForkError> for Problem {
+    fn from(error: ForkError) -> Self {
+        match error {
+            ForkError::SourceNotFound(fact) => fact.into(),
+            ForkError::Gone(fact) => Self::from_fact(Kind::NameTaken, &fact),
+            ForkError::Exists(fact) => fact.into(),
+            ForkError::ContentType(fact) => fact.into(),
+            ForkError::OffsetUnknown(fact) => fact.into(),
+            ForkError::BeyondTail(fact) => fact.into(),
+            ForkError::Trimmed(fact) => fact.into(),
+            ForkError::SubOffsetAlone | ForkError::TooDeep => Self::bad_request_from(error),
+            ForkError::Unavailable(fact) => fact.into(),
+            other => Self::unforeseen(&other),
+        }
+    }
+}
+
+impl From<AppendError> for Problem {
+    fn from(error: AppendError) -> Self {
+        match error {
+            AppendError::NotFound(fact) => fact.into(),
+            AppendError::Gone(fact) => fact.into(),
+            AppendError::Closed(fact) => fact.into(),
+            AppendError::ContentType(fact) => fact.into(),
+            AppendError::StreamSeq(fact) => fact.into(),
+            AppendError::ExpectedOffset(fact) => fact.into(),
+            AppendError::Fenced(fact) => fact.into(),
+            AppendError::Gap(fact) => fact.into(),
+            AppendError::EpochStart(fact) => fact.into(),
+            AppendError::TooManyProducers(fact) => fact.into(),
+            AppendError::Empty => Self::bad_request_from(error),
+            AppendError::Unsupported(fact) => fact.into(),
+            AppendError::Unavailable(fact) => fact.into(),
+            other => Self::unforeseen(&other),
+        }
+    }
+}
+
+impl From<ReadError> for Problem {
+    fn from(error: ReadError) -> Self {
+        match error {
+            ReadError::NotFound(fact) => fact.into(),
+            ReadError::Gone(fact) => fact.into(),
+            ReadError::OffsetUnknown(fact) => fact.into(),
+            ReadError::Trimmed(fact) => fact.into(),
+            ReadError::Unavailable(fact) => fact.into(),
+            other => Self::unforeseen(&other),
+        }
+    }
+}
+
+impl From<HeadError> for Problem {
+    fn from(error: HeadError) -> Self {
+        ReadError::from(error).into()
+    }
+}
+
+impl From<TrimError> for Problem {
+    fn from(error: TrimError) -> Self {
+        match error {
+            TrimError::NotFound(fact) => fact.into(),
+            TrimError::Gone(fact) => fact.into(),
+            TrimError::OffsetUnknown(fact) => fact.into(),
+            TrimError::BeyondTail(fact) => fact.into(),
+            TrimError::Unsupported(fact) => fact.into(),
+            TrimError::Unavailable(fact) => fact.into(),
+            other => Self::unforeseen(&other),
+        }
+    }
+}
+
+impl From<DeleteError> for Problem {
+    fn from(error: DeleteError) -> Self {
+        match error {
+            DeleteError::NotFound(fact) => fact.into(),
+            DeleteError::Gone(fact) => fact.into(),
+            DeleteError::Unsupported(fact) => fact.into(),
+            DeleteError::Unavailable(fact) => fact.into(),
+            other => Self::unforeseen(&other),
+        }
+    }
+}
+
+impl From<ListError> for Problem {
+    fn from(error: ListError) -> Self {
+        match error {
+            ListError::Unsupported(fact) => fact.into(),
+            ListError::Unavailable(fact) => fact.into(),
+            other => Self::unforeseen(&other),
+        }
+    }
+}
+
+impl Problem {
+    /// An error of the log that is newer than this map.
+    fn unforeseen(error: &impl fmt::Display) -> Self {
+        tracing::error!(%error, "the log failed in a way the server has no answer for");
+        Self::new(Kind::Internal, "the log failed; tell the operator")
+    }
+}

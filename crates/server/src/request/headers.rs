@@ -1,0 +1,52 @@
+//! Request headers that may be sent once.
+
+use std::{fmt, str::FromStr};
+
+use http::{HeaderMap, HeaderName, header};
+use log::Closing;
+use wire::ContentType;
+
+use crate::{names, problem::Problem};
+
+/// The value of a header that may be sent at most once.
+///
+/// Two values are refused even if they are equal: the next hop might pick the other one.
+pub(crate) fn single<'a>(
+    headers: &'a HeaderMap,
+    name: &'static HeaderName,
+) -> Result<Option<&'a str>, Problem> {
+    let mut values = headers.get_all(name).iter();
+    let Some(value) = values.next() else { return Ok(None) };
+    if values.next().is_some() {
+        return Err(Problem::bad_request(format!("the header {name} is sent twice; send it once")));
+    }
+    match std::str::from_utf8(value.as_bytes()) {
+        Ok(text) => Ok(Some(text.trim())),
+        Err(_) => Err(Problem::bad_request(format!("the header {name} is not UTF-8 text"))),
+    }
+}
+
+/// The same, parsed.
+pub(crate) fn parsed<T>(
+    headers: &HeaderMap,
+    name: &'static HeaderName,
+) -> Result<Option<T>, Problem>
+where
+    T: FromStr<Err: fmt::Display>,
+{
+    single(headers, name)?
+        .map(|text| text.parse().map_err(|error| Problem::bad_request(format!("{name}: {error}"))))
+        .transpose()
+}
+
+pub(crate) fn content_type(headers: &HeaderMap) -> Result<Option<ContentType>, Problem> {
+    parsed(headers, &header::CONTENT_TYPE)
+}
+
+/// What `Stream-Closed` asks for; any value but `true` asks for nothing.
+pub(crate) fn closing(headers: &HeaderMap) -> Result<Closing, Problem> {
+    Ok(match single(headers, &names::CLOSED)? {
+        Some(value) if wire::headers::is_closed(value) => Closing::Close,
+        _ => Closing::LeaveOpen,
+    })
+}

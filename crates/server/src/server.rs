@@ -1,0 +1,104 @@
+//! The server: bound, then run.
+
+use std::{future::Future, io, net::SocketAddr, sync::Arc};
+
+use log::Log;
+use sys::Sys;
+use tokio::sync::Semaphore;
+
+use crate::{
+    Auth, BadAuth, BadTls, Settings,
+    auth::Guard,
+    cors::Cors,
+    listener::{self, Listener},
+    metrics::Metrics,
+    phase::Phases,
+    rate::RateLimit,
+    service::Service,
+    tls,
+};
+
+/// A server that has its address and takes connections once it runs.
+#[derive(Debug)]
+#[must_use = "a server serves while it runs"]
+pub struct Server {
+    listener: Listener,
+    address: SocketAddr,
+}
+
+/// Why a server cannot start.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BindError {
+    /// The address cannot be had.
+    #[error("{address} cannot be listened on: {error}")]
+    Listen {
+        /// Which.
+        address: SocketAddr,
+        /// Why not.
+        error: io::Error,
+    },
+    /// Everybody in the network could read and write everything.
+    #[error("{0} can be reached from other machines; set tokens, or listen on 127.0.0.1")]
+    OpenToAll(SocketAddr),
+    /// TLS cannot be spoken.
+    #[error("TLS cannot be set up: {0}")]
+    Tls(#[from] BadTls),
+    /// Nobody could be told from anybody.
+    #[error("auth cannot be set up: {0}")]
+    Auth(#[from] BadAuth),
+    /// No header can carry the origin.
+    #[error("cors_origin {0:?} is no origin; use * or one such as https://app.example")]
+    CorsOrigin(String),
+}
+
+impl Server {
+    /// Takes the address, reads certificates and keys, and is ready to run.
+    ///
+    /// # Errors
+    /// [`BindError`] says which setting cannot be had.
+    pub async fn bind(log: Arc<dyn Log>, sys: Sys, settings: Settings) -> Result<Self, BindError> {
+        if matches!(settings.auth, Auth::None) && !settings.listen.ip().is_loopback() {
+            return Err(BindError::OpenToAll(settings.listen));
+        }
+        let cors = Cors::new(&settings.cors_origin);
+        let cors = cors.map_err(|_| BindError::CorsOrigin(settings.cors_origin.clone()))?;
+        let guard = Guard::new(&sys, &settings.auth).await?;
+        let tls = match &settings.tls {
+            Some(tls) => Some(tls::configure(&sys, tls).await?),
+            None => None,
+        };
+        let refused = |error| BindError::Listen { address: settings.listen, error };
+        let socket = listener::open(settings.listen).map_err(refused)?;
+        let address = socket.local_addr().map_err(refused)?;
+        let service = Arc::new(Service {
+            guard,
+            cors,
+            rate: settings.limits.rate.map(RateLimit::new),
+            metrics: Metrics::default(),
+            phases: Phases::new(),
+            inflight: Semaphore::new(settings.limits.inflight_bytes_max),
+            seats: Arc::new(Semaphore::new(settings.limits.live_readers_max)),
+            log,
+            sys,
+            settings,
+        });
+        Ok(Self { listener: Listener::new(socket, tls, service), address })
+    }
+
+    /// Where it listens: the port is a real one even if the settings said 0.
+    #[must_use]
+    pub fn local_addr(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Serves until `shutdown`, lets answers under way finish, and returns when all are done or
+    /// the drain timeout is over.
+    pub async fn run(self, shutdown: impl Future<Output = ()>) {
+        tracing::info!(address = %self.address, "serving");
+        self.listener.accept(shutdown).await;
+        tracing::info!(address = %self.address, "draining");
+        self.listener.drain().await;
+        tracing::info!(address = %self.address, "stopped");
+    }
+}

@@ -1,0 +1,18 @@
+//! What clients see, over real sockets on loopback.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod append;
+mod auth;
+mod browsers;
+mod compression;
+mod create;
+mod delete;
+mod follow;
+mod limits;
+mod list;
+mod observe;
+mod protocols;
+mod read;
+mod shutdown;
+mod strictness;
+mod support;

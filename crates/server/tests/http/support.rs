@@ -1,0 +1,286 @@
+//! A server on loopback, and a client so plain that it can also be rude.
+
+use std::{
+    fmt,
+    future::Future,
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use log::{Log, MemoryLog};
+use server::{Server, Settings};
+use sys::{Sys, Task};
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::TcpStream,
+    sync::oneshot,
+};
+
+/// How long any answer may take before a test gives up.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A server that runs until it is dropped or stopped.
+pub struct Harness {
+    pub sys: Sys,
+    pub log: Arc<MemoryLog>,
+    pub address: SocketAddr,
+    stop: oneshot::Sender<()>,
+    running: Task,
+}
+
+/// Settings for tests: any port, short waits.
+pub fn settings() -> Settings {
+    Settings {
+        listen: "127.0.0.1:0".parse().unwrap(),
+        long_poll_timeout: Duration::from_millis(200),
+        drain_timeout: Duration::from_secs(5),
+        ..Settings::default()
+    }
+}
+
+/// A file that the tests come with.
+pub fn fixture(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(name)
+}
+
+impl Harness {
+    pub async fn start() -> Self {
+        Self::with(settings()).await
+    }
+
+    pub async fn with(settings: Settings) -> Self {
+        let sys = Sys::real();
+        let log = Arc::new(MemoryLog::new(&sys));
+        Self::serving(sys, log.clone(), log, settings).await
+    }
+
+    /// Serves `served`; `log` is what tests look into.
+    pub async fn serving(
+        sys: Sys,
+        log: Arc<MemoryLog>,
+        served: Arc<dyn Log>,
+        settings: Settings,
+    ) -> Self {
+        let server = Server::bind(served, sys.clone(), settings).await.unwrap();
+        let address = server.local_addr();
+        let (stop, stopped) = oneshot::channel();
+        let running = sys.spawn.task("server", async move {
+            server.run(async { drop(stopped.await) }).await;
+        });
+        Self { sys, log, address, stop, running }
+    }
+
+    pub async fn connect(&self) -> Wire {
+        let socket = TcpStream::connect(self.address).await.unwrap();
+        Wire { socket, sys: self.sys.clone(), unread: Vec::new() }
+    }
+
+    /// One request on a connection of its own.
+    pub async fn ask(&self, request: Request<'_>) -> Answer {
+        let mut wire = self.connect().await;
+        wire.send(request.header("connection", "close").to_string()).await;
+        wire.answer().await
+    }
+
+    pub async fn get(&self, target: &str) -> Answer {
+        self.ask(Request::new("GET", target)).await
+    }
+
+    /// Creates a stream of this content type.
+    pub async fn create(&self, target: &str, content_type: &str) {
+        let put = Request::new("PUT", target).header("content-type", content_type);
+        self.ask(put).await.expect(201);
+    }
+
+    /// Appends to a stream of this content type.
+    pub async fn append(&self, target: &str, content_type: &str, body: &str) -> Answer {
+        self.ask(Request::new("POST", target).header("content-type", content_type).body(body)).await
+    }
+
+    /// Asks the server to end, and returns a future that resolves when it has.
+    pub fn stop(self) -> impl Future<Output = ()> {
+        let _ = self.stop.send(());
+        self.running.join()
+    }
+}
+
+/// A request that is written as its parts say, sensible or not.
+#[derive(Clone)]
+pub struct Request<'a> {
+    method: &'a str,
+    target: &'a str,
+    headers: Vec<(&'a str, String)>,
+    body: &'a str,
+}
+
+impl<'a> Request<'a> {
+    pub fn new(method: &'a str, target: &'a str) -> Self {
+        Self { method, target, headers: Vec::new(), body: "" }
+    }
+
+    pub fn header(mut self, name: &'a str, value: impl Into<String>) -> Self {
+        self.headers.push((name, value.into()));
+        self
+    }
+
+    pub fn body(mut self, body: &'a str) -> Self {
+        self.body = body;
+        self
+    }
+}
+
+impl fmt::Display for Request<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {} HTTP/1.1\r\nhost: test.example\r\n", self.method, self.target)?;
+        for (name, value) in &self.headers {
+            write!(f, "{name}: {value}\r\n")?;
+        }
+        if !self.body.is_empty() {
+            write!(f, "content-length: {}\r\n", self.body.len())?;
+        }
+        write!(f, "\r\n{}", self.body)
+    }
+}
+
+/// A connection.
+pub struct Wire {
+    socket: TcpStream,
+    sys: Sys,
+    unread: Vec<u8>,
+}
+
+/// An answer, its body as sent but for the chunking.
+#[derive(Debug)]
+pub struct Answer {
+    pub status: u16,
+    head: String,
+    pub body: Vec<u8>,
+}
+
+impl Wire {
+    pub async fn send(&mut self, bytes: impl AsRef<[u8]>) {
+        self.socket.write_all(bytes.as_ref()).await.unwrap();
+    }
+
+    /// Reads one answer. A body without a length lasts until the connection ends.
+    pub async fn answer(&mut self) -> Answer {
+        let head = self.until("\r\n\r\n").await;
+        let mut answer = Answer {
+            status: head.split(' ').nth(1).expect("a status line").parse().unwrap(),
+            head,
+            body: Vec::new(),
+        };
+        let bodiless = matches!(answer.status, 204 | 304);
+        match answer.header("content-length").map(|length| length.parse().unwrap()) {
+            Some(length) => answer.body = self.exactly(length).await,
+            None if bodiless => {}
+            None if answer.header("transfer-encoding") == Some("chunked") => {
+                answer.body = self.chunks().await;
+            }
+            None => answer.body = self.rest().await,
+        }
+        answer
+    }
+
+    /// Reads the head of an answer whose body goes on.
+    pub async fn head(&mut self) -> Answer {
+        let head = self.until("\r\n\r\n").await;
+        let status = head.split(' ').nth(1).expect("a status line").parse().unwrap();
+        Answer { status, head, body: Vec::new() }
+    }
+
+    /// Reads up to and including `end`.
+    pub async fn until(&mut self, end: &str) -> String {
+        let mut searched = 0;
+        loop {
+            let found = self.unread[searched..].windows(end.len()).position(|w| w == end.as_bytes());
+            if let Some(at) = found {
+                let bytes = self.take(searched + at + end.len());
+                return String::from_utf8(bytes).unwrap();
+            }
+            searched = self.unread.len().saturating_sub(end.len());
+            assert!(self.more().await, "ended before {end:?}: {:?}", self.text());
+        }
+    }
+
+    /// One chunk of a body that goes on; none at its end.
+    pub async fn chunk(&mut self) -> Option<Vec<u8>> {
+        let size = self.until("\r\n").await;
+        let size = usize::from_str_radix(size.trim_end(), 16).unwrap();
+        let mut chunk = self.exactly(size + 2).await;
+        chunk.truncate(size);
+        (size > 0).then_some(chunk)
+    }
+
+    /// Everything until the connection ends.
+    pub async fn rest(&mut self) -> Vec<u8> {
+        while self.more().await {}
+        std::mem::take(&mut self.unread)
+    }
+
+    async fn chunks(&mut self) -> Vec<u8> {
+        let mut body = Vec::new();
+        while let Some(chunk) = self.chunk().await {
+            body.extend(chunk);
+        }
+        body
+    }
+
+    async fn exactly(&mut self, length: usize) -> Vec<u8> {
+        while self.unread.len() < length {
+            assert!(self.more().await, "ended before {length} bytes: {:?}", self.text());
+        }
+        self.take(length)
+    }
+
+    fn take(&mut self, length: usize) -> Vec<u8> {
+        let rest = self.unread.split_off(length);
+        std::mem::replace(&mut self.unread, rest)
+    }
+
+    /// False if the connection ended.
+    async fn more(&mut self) -> bool {
+        let mut buffer = vec![0; 64 * 1024];
+        let reading = self.sys.clock.timeout(PATIENCE, self.socket.read(&mut buffer));
+        let length = reading.await.expect("the server answers in time").unwrap_or(0);
+        self.unread.extend_from_slice(&buffer[..length]);
+        length > 0
+    }
+
+    fn text(&self) -> String {
+        String::from_utf8_lossy(&self.unread).into_owned()
+    }
+}
+
+impl Answer {
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.head.lines().skip(1).find_map(|line| {
+            let (found, value) = line.split_once(':')?;
+            found.eq_ignore_ascii_case(name).then(|| value.trim())
+        })
+    }
+
+    pub fn text(&self) -> String {
+        String::from_utf8(self.body.clone()).unwrap()
+    }
+
+    pub fn next_offset(&self) -> String {
+        self.header("stream-next-offset").expect("a Stream-Next-Offset").to_owned()
+    }
+
+    /// The code of a problem.
+    pub fn code(&self) -> String {
+        assert_eq!(self.header("content-type"), Some("application/problem+json"), "{self:?}");
+        let document: serde_json::Value = serde_json::from_slice(&self.body).unwrap();
+        assert_eq!(document["status"], self.status);
+        document["code"].as_str().unwrap().to_owned()
+    }
+
+    #[track_caller]
+    pub fn expect(self, status: u16) -> Self {
+        assert_eq!(self.status, status, "{}\n{}", self.head, String::from_utf8_lossy(&self.body));
+        self
+    }
+}
