@@ -1,0 +1,126 @@
+//! Measures our server beside the official one: same machine, same run, same load.
+//!
+//! ```text
+//! cargo xtask bench streams [--quick] [--only ROW] [--seconds N] [--rounds N] [--json FILE]
+//! ```
+//!
+//! Every row starts a fresh server in a fresh directory, loads it, and stops it before the other
+//! one is started, so the two never share a core, a page cache or a disk queue. Rounds alternate
+//! (ours, official, ours, official, ...) and the median of the rounds is reported. Both servers
+//! wait for `fdatasync` before they acknowledge an append.
+//!
+//! It is not a profiler and not a capacity test: one thread generates all load, on the machine
+//! that also runs the server. Only the ratios travel to other machines. Linux only, since it
+//! drives `epoll` and reads `/proc`.
+//!
+//! Reading order: [`contest`] plays the rounds, [`rows`] says what is measured, [`load`] is the
+//! HTTP/1.1 load generator, [`server`] installs, starts and stops the contestants, [`disk`]
+//! measures the floor that any durable server stands on, [`report`] judges and prints.
+
+#![allow(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    clippy::disallowed_methods,
+    reason = "a terminal program that measures the real clock, disk and processes"
+)]
+
+mod contest;
+mod disk;
+mod load;
+mod report;
+mod rows;
+mod server;
+
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, ensure};
+use clap::{Args, Parser, Subcommand};
+
+use contest::Contest;
+use report::{Environment, Report};
+use rows::Scale;
+use server::{Contestant, Workspace};
+
+/// Benchmarks of the Headwater server.
+#[derive(Debug, Parser)]
+#[command(name = "bench")]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Compare the stream API with the official Rust server.
+    Streams(StreamsArgs),
+}
+
+#[derive(Debug, Args)]
+struct StreamsArgs {
+    /// One round of one second and a small memory row; for a first look, not for publishing.
+    #[arg(long)]
+    quick: bool,
+    /// Run only the rows whose name contains this text.
+    #[arg(long, value_name = "ROW-SUBSTRING")]
+    only: Option<String>,
+    /// Measured seconds per round, after half a second of warm-up [default: 4].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=120))]
+    seconds: Option<u64>,
+    /// Rounds per row; the median counts [default: 3].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=15))]
+    rounds: Option<u64>,
+    /// Our server's binary; built from this workspace when not given.
+    #[arg(long, value_name = "PATH", conflicts_with = "control")]
+    ours_bin: Option<PathBuf>,
+    /// The official server's binary; installed under the target directory when not given.
+    #[arg(long, value_name = "PATH")]
+    official_bin: Option<PathBuf>,
+    /// Put the official server on both sides: the ratios then show the noise of this machine.
+    #[arg(long)]
+    control: bool,
+    /// Also write the results to this file as JSON.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+fn main() -> Result<()> {
+    match Cli::parse().command {
+        Command::Streams(args) => compare_streams(&args),
+    }
+}
+
+fn compare_streams(args: &StreamsArgs) -> Result<()> {
+    let workspace = Workspace::locate()?;
+    let scale = if args.quick { Scale::Quick } else { Scale::Full };
+    let open_files_max = server::raise_open_files_limit()?;
+
+    let wanted = args.only.as_deref().unwrap_or_default();
+    let mut rows = rows::all(scale, open_files_max);
+    rows.retain(|row| row.name.contains(wanted));
+    ensure!(!rows.is_empty(), "no row is called like {wanted:?}");
+
+    let official = Contestant::official(&workspace, args.official_bin.as_deref())?;
+    let ours = match args.control {
+        true => official.clone(),
+        false => Contestant::headwater(&workspace, args.ours_bin.as_deref())?,
+    };
+    let contest = Contest {
+        ours,
+        official,
+        data_root: workspace.data_root()?,
+        rounds: args.rounds.unwrap_or(scale.rounds()),
+        seconds: args.seconds.unwrap_or(scale.seconds()),
+    };
+
+    eprintln!("measuring the disk");
+    let fdatasync = disk::measure_fdatasync(&contest.data_root)?;
+    let environment = Environment::of_this_machine(&contest, fdatasync)?;
+    let report = Report { environment, rows: contest.play(&rows) };
+
+    println!("{}", report.markdown());
+    match &args.json {
+        Some(path) => std::fs::write(path, report.json()?)
+            .with_context(|| format!("write {}", path.display())),
+        None => Ok(()),
+    }
+}

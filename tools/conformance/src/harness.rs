@@ -1,0 +1,53 @@
+//! One run: a fresh server, the suite, the verdict.
+
+use std::{fs, path::PathBuf};
+
+use anyhow::{Context, Result};
+
+use crate::{Engine, Fault, Report, Scope, server::Server, suite::Suite};
+
+/// Where everything a run needs is, and where it may write.
+#[derive(Debug, Clone)]
+pub struct Harness {
+    /// The built `headwater` binary.
+    pub server_binary: PathBuf,
+    /// The folder with the suite's `package.json`.
+    pub node_dir: PathBuf,
+    /// A folder for the server's data, its log and the suite's results; emptied by every run,
+    /// kept after it.
+    pub scratch_dir: PathBuf,
+}
+
+impl Harness {
+    /// Runs `scope` of the suite against a fresh server with `engine`.
+    ///
+    /// # Errors
+    ///
+    /// When the run could not take place: no Node, no packages, a server that does not start, a
+    /// suite that does not end. Failing tests are no error, they are in the report.
+    pub fn run(&self, engine: Engine, scope: &Scope) -> Result<Report> {
+        let suite = Suite::install(&self.node_dir)?;
+        let dir = self.empty_dir(engine)?;
+        let results_path = dir.join("results.json");
+        let mut server = Server::start(&self.server_binary, &dir, engine)?;
+        suite.run(&server.url(), scope, &results_path)?;
+        let json = fs::read_to_string(&results_path).context("the suite wrote no results")?;
+        let mut report = Report::parse(&json, scope)?;
+        if !server.is_alive()? {
+            let message = server.log_tail();
+            report.faults.push(Fault { name: "the server ended during the run".into(), message });
+        }
+        Ok(report)
+    }
+
+    /// An absolute path, because the suite runs in a folder of its own.
+    fn empty_dir(&self, engine: Engine) -> Result<PathBuf> {
+        let dir = std::path::absolute(self.scratch_dir.join(engine.name()))?;
+        if dir.exists() {
+            fs::remove_dir_all(&dir).with_context(|| format!("cannot empty {}", dir.display()))?;
+        }
+        fs::create_dir_all(dir.join("data"))
+            .with_context(|| format!("cannot create {}", dir.display()))?;
+        Ok(dir)
+    }
+}

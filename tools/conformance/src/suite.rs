@@ -1,0 +1,87 @@
+//! The official suite: the pinned npm packages and one run of them.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    time::Duration,
+};
+
+use anyhow::{Context, Result, bail, ensure};
+
+use crate::{child::OwnedChild, server::LONG_POLL_MS};
+
+/// Whether the server offers subscriptions; the suite skips their tests where it does not.
+const SUBSCRIPTIONS: bool = false;
+
+/// How many tests a whole run has: all of the suite, less the six of subscriptions.
+pub const TESTS_EXPECTED: u32 = if SUBSCRIPTIONS { 338 } else { 332 };
+
+const RUN_TIME_MAX: Duration = Duration::from_secs(300);
+
+/// Which tests of the suite to run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Scope {
+    /// All of them, and none may be missing.
+    Whole,
+    /// Those whose full name matches this pattern.
+    Named(String),
+}
+
+/// The folder with the suite's `package.json`, and its `node_modules`.
+#[derive(Debug)]
+pub(crate) struct Suite<'a> {
+    node_dir: &'a Path,
+}
+
+impl<'a> Suite<'a> {
+    /// Makes sure the pinned packages are installed in `node_dir`.
+    pub(crate) fn install(node_dir: &'a Path) -> Result<Self> {
+        let suite = Self { node_dir };
+        let wanted = fs::read(node_dir.join("package-lock.json"))
+            .with_context(|| format!("no package-lock.json in {}", node_dir.display()))?;
+        if fs::read(suite.installed_lock()).is_ok_and(|installed| installed == wanted) {
+            return Ok(suite);
+        }
+        let status = Command::new("npm")
+            .args(["ci", "--no-audit", "--no-fund"])
+            .current_dir(node_dir)
+            .stdin(Stdio::null())
+            .status()
+            .map_err(explain_missing_node)?;
+        ensure!(status.success(), "`npm ci` failed in {}", node_dir.display());
+        fs::write(suite.installed_lock(), wanted)?;
+        Ok(suite)
+    }
+
+    /// Runs the suite against `url`; its results are JSON in `results_path` afterwards.
+    pub(crate) fn run(&self, url: &str, scope: &Scope, results_path: &Path) -> Result<()> {
+        let mut command = Command::new("node");
+        command
+            .args(["node_modules/vitest/vitest.mjs", "run", "--reporter=json"])
+            .arg(format!("--outputFile={}", results_path.display()))
+            .env("CONFORMANCE_URL", url)
+            .env("CONFORMANCE_LONG_POLL_MS", LONG_POLL_MS.to_string())
+            .env("CONFORMANCE_SUBSCRIPTIONS", SUBSCRIPTIONS.to_string())
+            .current_dir(self.node_dir)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null());
+        if let Scope::Named(pattern) = scope {
+            command.args(["--testNamePattern", pattern]);
+        }
+        // The exit code repeats what the results say, so only a missing end matters.
+        match OwnedChild::spawn(&mut command)?.wait(RUN_TIME_MAX)? {
+            Some(_) => Ok(()),
+            None => bail!("the suite was still running after {RUN_TIME_MAX:?}"),
+        }
+    }
+
+    /// A copy of the lockfile that `node_modules` was installed from.
+    fn installed_lock(&self) -> PathBuf {
+        self.node_dir.join("node_modules/.installed-package-lock.json")
+    }
+}
+
+fn explain_missing_node(error: io::Error) -> anyhow::Error {
+    anyhow::Error::new(error).context("cannot start `npm`; install Node 20 or newer")
+}

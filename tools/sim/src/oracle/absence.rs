@@ -1,0 +1,65 @@
+//! Judging answers that say that a stream is not there.
+
+use log::Incarnation;
+use sys::UnixMs;
+use wire::Address;
+
+use super::{Known, Oracle, Standing, Verdict, demand};
+
+/// How an answer says that a stream is not there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Absence {
+    NotFound,
+    /// Deleted, but kept for its forks.
+    Gone,
+}
+
+impl Oracle {
+    /// An answer said that `address` is not there.
+    pub(super) fn absent(
+        &mut self,
+        address: &Address,
+        absence: Absence,
+        before: &Known,
+        now: UnixMs,
+    ) -> Verdict {
+        let after = self.known(address, now);
+        let lost = before.standing == Standing::Live && after.standing == Standing::Live;
+        demand(!lost, || format!("{address} is there, but the answer was {absence:?}"))?;
+        let Some(id) = after.incarnation else {
+            return demand(absence == Absence::NotFound, || format!("{address} was never there"));
+        };
+        let by_then = |stream: &super::Stream| stream.died.is_some_and(|at| at <= before.tick);
+        let deleted = by_then(&self.streams[&id]) && self.streams[&id].erased.is_none();
+        match absence {
+            Absence::Gone => demand(self.may_have_forks(id, now), || {
+                format!("{address} has no forks that could keep it, but the answer was Gone")
+            }),
+            Absence::NotFound => demand(!deleted || !self.must_have_forks(id, now), || {
+                format!("{address} was deleted and has forks, but the answer was NotFound")
+            }),
+        }
+    }
+
+    fn may_have_forks(&self, id: Incarnation, now: UnixMs) -> bool {
+        let stream = &self.streams[&id];
+        let making = self.names.values().filter_map(|name| name.making.as_ref());
+        let mut sources = making.filter_map(|make| make.fork.as_ref()).map(|fork| fork.parent);
+        sources.any(|source| source == id)
+            || stream.forks.iter().any(|fork| {
+                // A fork past its time stays until somebody sweeps it up.
+                let expired = self.streams[fork].died.is_none() && self.was_never_erased(*fork);
+                expired || self.standing(*fork, now) != Standing::Absent || self.may_have_forks(*fork, now)
+            })
+    }
+
+    fn must_have_forks(&self, id: Incarnation, now: UnixMs) -> bool {
+        self.streams[&id].forks.iter().any(|fork| {
+            self.standing(*fork, now) == Standing::Live || self.must_have_forks(*fork, now)
+        })
+    }
+
+    fn was_never_erased(&self, id: Incarnation) -> bool {
+        self.lineage(id).all(|stream| stream.erased.is_none())
+    }
+}

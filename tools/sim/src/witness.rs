@@ -1,0 +1,229 @@
+//! A disk that passes everything on to the simulated one, and remembers what the power cut hit.
+
+use std::{
+    io,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use parking_lot::Mutex;
+use sys::{
+    Disk, File,
+    disk::{Lock, SimDisk, SimFaults},
+};
+
+/// Bytes that a disk writes whole or not at all.
+const SECTOR_BYTES: usize = 512;
+/// Where the first frame of a segment stands; what comes before is its head.
+const FIRST_FRAME_AT: u64 = 64;
+
+/// The disk the log works on.
+#[derive(Clone, Debug)]
+pub(crate) struct Witness {
+    sim: SimDisk,
+    // Held for one note.
+    notes: Arc<Mutex<Notes>>,
+}
+
+/// What was seen.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Notes {
+    /// What the power cut interrupted.
+    pub(crate) cut: Option<Area>,
+    /// Checkpoints that were put in force.
+    pub(crate) checkpoints: u64,
+    /// Operations that failed although the power was on.
+    pub(crate) failures: Vec<(Area, io::ErrorKind)>,
+    /// The newest frame of the write-ahead log.
+    frame: Option<Frame>,
+}
+
+/// What a file is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Area {
+    /// A frame of the write-ahead log, or its sync.
+    Commit,
+    /// A file of the write-ahead log beside its frames.
+    Slot,
+    Pack,
+    Checkpoint,
+    /// Anything else, such as the format file.
+    Other,
+}
+
+#[derive(Clone, Debug)]
+struct Frame {
+    path: PathBuf,
+    at: u64,
+    bytes: Vec<u8>,
+}
+
+/// What a power cut left of the newest frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Remains {
+    All,
+    Some,
+    None,
+}
+
+#[derive(Debug)]
+struct WitnessFile {
+    witness: Witness,
+    path: PathBuf,
+    file: Arc<dyn File>,
+}
+
+impl Witness {
+    pub(crate) fn new(sim: SimDisk) -> Self {
+        Self { sim, notes: Arc::default() }
+    }
+
+    pub(crate) fn sim(&self) -> &SimDisk {
+        &self.sim
+    }
+
+    pub(crate) fn notes(&self) -> Notes {
+        self.notes.lock().clone()
+    }
+
+    /// The power goes during the `count`-th durable operation from now.
+    pub(crate) fn cut_after(&self, count: u64, faults: SimFaults) {
+        let power_cut_at_op = Some(self.sim.op_count() + count);
+        self.sim.set_faults(SimFaults { power_cut_at_op, ..faults });
+    }
+
+    /// The disk after a power cut, with nothing going wrong any more.
+    pub(crate) fn restart(&self) -> Self {
+        let sim = self.sim.restart();
+        sim.set_faults(SimFaults::default());
+        Self::new(sim)
+    }
+
+    /// What is left on this disk of the newest frame that `before` wrote.
+    pub(crate) fn remains_of_newest_frame(&self, before: &Notes) -> Option<Remains> {
+        let frame = before.frame.as_ref()?;
+        let mut found = vec![0; frame.bytes.len()];
+        self.sim.open(&frame.path).and_then(|file| file.read_exact_at(&mut found, frame.at)).ok()?;
+        let to_boundary = SECTOR_BYTES - frame.at as usize % SECTOR_BYTES;
+        let cut = to_boundary.min(found.len());
+        let kept = sectors(&found, cut).zip(sectors(&frame.bytes, cut)).map(|(a, b)| a == b);
+        let (kept, lost): (Vec<bool>, Vec<bool>) = kept.partition(|kept| *kept);
+        Some(match (kept.len(), lost.len()) {
+            (_, 0) => Remains::All,
+            (0, _) => Remains::None,
+            _ => Remains::Some,
+        })
+    }
+
+    fn note<T>(&self, area: Area, result: io::Result<T>) -> io::Result<T> {
+        let mut notes = self.notes.lock();
+        if let Err(error) = &result {
+            if self.sim.is_off() {
+                notes.cut.get_or_insert(area);
+            } else if error.kind() != io::ErrorKind::NotFound {
+                notes.failures.push((area, error.kind()));
+            }
+        }
+        result
+    }
+}
+
+fn sectors(bytes: &[u8], first: usize) -> impl Iterator<Item = &[u8]> {
+    std::iter::once(&bytes[..first]).chain(bytes[first..].chunks(SECTOR_BYTES))
+}
+
+fn area_of(path: &Path) -> Area {
+    match path.parent().and_then(Path::file_name).and_then(|name| name.to_str()) {
+        Some("wal") => Area::Slot,
+        Some("packs") => Area::Pack,
+        Some("checkpoints") => Area::Checkpoint,
+        _ => Area::Other,
+    }
+}
+
+/// A directory counts as what it holds.
+fn area_of_dir(path: &Path) -> Area {
+    area_of(&path.join("entry"))
+}
+
+impl Disk for Witness {
+    fn create_dir_all(&self, path: &Path) -> io::Result<()> {
+        self.note(Area::Other, self.sim.create_dir_all(path))
+    }
+
+    fn open(&self, path: &Path) -> io::Result<Arc<dyn File>> {
+        let file = self.note(area_of(path), self.sim.open(path))?;
+        Ok(Arc::new(WitnessFile { witness: self.clone(), path: path.to_owned(), file }))
+    }
+
+    fn create(&self, path: &Path) -> io::Result<Arc<dyn File>> {
+        let file = self.note(area_of(path), self.sim.create(path))?;
+        Ok(Arc::new(WitnessFile { witness: self.clone(), path: path.to_owned(), file }))
+    }
+
+    fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
+        self.note(area_of_dir(dir), self.sim.list(dir))
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.note(area_of(to), self.sim.rename(from, to))?;
+        if area_of(to) == Area::Checkpoint {
+            self.notes.lock().checkpoints += 1;
+        }
+        Ok(())
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        self.note(area_of(path), self.sim.remove(path))
+    }
+
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        self.note(area_of_dir(dir), self.sim.sync_dir(dir))
+    }
+
+    fn lock(&self, path: &Path) -> io::Result<Lock> {
+        self.note(Area::Other, self.sim.lock(path))
+    }
+}
+
+impl WitnessFile {
+    /// Frames and their syncs are commits; the rest of a slot's life is not.
+    fn area(&self) -> Area {
+        let area = area_of(&self.path);
+        let notes = self.witness.notes.lock();
+        match &notes.frame {
+            Some(frame) if area == Area::Slot && frame.path == self.path => Area::Commit,
+            _ => area,
+        }
+    }
+}
+
+impl File for WitnessFile {
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.file.read_at(buf, offset)
+    }
+
+    fn write_all_at(&self, buf: &[u8], offset: u64) -> io::Result<()> {
+        if area_of(&self.path) == Area::Slot && offset >= FIRST_FRAME_AT {
+            let frame = Frame { path: self.path.clone(), at: offset, bytes: buf.to_vec() };
+            self.witness.notes.lock().frame = Some(frame);
+        }
+        self.witness.note(self.area(), self.file.write_all_at(buf, offset))
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.witness.note(self.area(), self.file.sync())
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        self.file.len()
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.witness.note(self.area(), self.file.set_len(len))
+    }
+
+    fn allocate(&self, len: u64) -> io::Result<()> {
+        self.witness.note(self.area(), self.file.allocate(len))
+    }
+}

@@ -1,0 +1,50 @@
+//! Calling cargo in this workspace.
+
+use std::{
+    env,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+use anyhow::{Context, Result, ensure};
+
+/// Every stage builds with these, so that what is linted is what is tested, and a dependency is
+/// compiled once and not once for each set of features.
+pub(crate) const WHOLE_WORKSPACE: [&str; 2] = ["--workspace", "--all-features"];
+
+/// The root of the repository.
+pub(crate) fn root() -> PathBuf {
+    // Asked for at run time first: a compiled path is stale once a clone has moved.
+    let manifest_dir = env::var_os("CARGO_MANIFEST_DIR")
+        .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")), PathBuf::from);
+    let root = manifest_dir.ancestors().nth(2).map(Path::to_owned);
+    root.expect("this crate lies two folders below the root")
+}
+
+/// Cargo, at the root, with output that a program can read.
+pub(crate) fn cargo() -> Command {
+    let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.current_dir(root()).env("CARGO_TERM_COLOR", "never").stdin(Stdio::null());
+    command
+}
+
+/// Runs a command to its end and lets people see its output; true when it succeeded.
+pub(crate) fn succeeds(command: &mut Command) -> Result<bool> {
+    let program = command.get_program().to_owned();
+    let status = command.status();
+    Ok(status.with_context(|| format!("cannot start {}", program.display()))?.success())
+}
+
+/// Runs a command to its end and returns what it printed.
+pub(crate) fn output_of(command: &mut Command) -> Result<String> {
+    let program = command.get_program().to_owned();
+    let output = command.stderr(Stdio::inherit()).output();
+    let output = output.with_context(|| format!("cannot start {}", program.display()))?;
+    ensure!(output.status.success(), "{} failed: {}", program.display(), output.status);
+    Ok(String::from_utf8(output.stdout)?)
+}
+
+/// Builds everything a test can need, the server's binary included.
+pub(crate) fn build_workspace() -> Result<bool> {
+    succeeds(cargo().args(["build", "--all-targets"]).args(WHOLE_WORKSPACE))
+}

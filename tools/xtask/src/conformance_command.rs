@@ -1,0 +1,57 @@
+//! `cargo xtask conformance`: the official suite, engine by engine.
+
+use std::process::ExitCode;
+
+use anyhow::{Result, ensure};
+use conformance::{Engine, Harness, Scope};
+
+use crate::{
+    args::Args,
+    cargo::{cargo, root, succeeds},
+    metadata::Metadata,
+    tally::{Count, Tally},
+};
+
+pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
+    let engines = engines_option(&mut args)?;
+    let scope = args.option("--filter")?.map_or(Scope::Whole, Scope::Named);
+    args.finish()?;
+    // Only what the server needs: whoever runs this alone is waiting for it.
+    ensure!(succeeds(cargo().args(["build", "--bin", "headwater"]))?, "the server does not build");
+    let tally = run_engines(&Metadata::load()?, &engines, &scope);
+    Ok(if tally.all_passed() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// The engines that `--engine` asks for, or all.
+pub(crate) fn engines_option(args: &mut Args) -> Result<Vec<Engine>> {
+    match args.option("--engine")? {
+        Some(name) => Ok(vec![name.parse()?]),
+        None => Ok(Engine::ALL.to_vec()),
+    }
+}
+
+/// Runs the suite on each engine in turn, with the server binary that was built last.
+pub(crate) fn run_engines(metadata: &Metadata, engines: &[Engine], scope: &Scope) -> Tally {
+    let harness = Harness {
+        server_binary: metadata.target_directory.join("debug/headwater"),
+        node_dir: root().join("tools/conformance/node"),
+        scratch_dir: metadata.target_directory.join("conformance"),
+    };
+    let mut tally = Tally::default();
+    for engine in engines {
+        let group = format!("{engine} engine");
+        println!("{group}: running the official suite");
+        match harness.run(*engine, scope) {
+            Ok(report) => {
+                println!("{report}");
+                tally.add(&group, Count { passed: u64::from(report.passed), failed: 0 });
+                report.faults.iter().for_each(|fault| tally.fail(&group, &fault.name));
+            }
+            Err(error) => {
+                println!("{group}: {error:#}");
+                tally.fail(&group, "the suite could not run");
+            }
+        }
+    }
+    tally
+}

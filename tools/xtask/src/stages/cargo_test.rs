@@ -1,0 +1,98 @@
+//! Stages that are `cargo test`: the unit stage, and one stage for each staged test target.
+//!
+//! A stage owns the integration tests of one name, whichever crate they are in. That way every
+//! test runs in exactly one stage, and cargo is always called for the whole workspace: called for
+//! one package it would settle on other features and compile half the dependencies again.
+
+use std::{
+    collections::BTreeSet,
+    io::{BufRead, BufReader, pipe},
+    process::Command,
+};
+
+use anyhow::{Context, Result, ensure};
+
+use super::{Run, transcript::Transcript};
+use crate::{
+    cargo::{WHOLE_WORKSPACE, cargo},
+    metadata::Metadata,
+    tally::Tally,
+};
+
+const SIMULATION: &str = "simulation";
+const CRASH: &str = "crash";
+
+/// Names of integration tests that have a stage of their own.
+const STAGED_TARGETS: [&str; 2] = [SIMULATION, CRASH];
+
+/// Tells the simulation how many seeds to try.
+const SEEDS_VARIABLE: &str = "HEADWATER_SIM_SEEDS";
+
+/// Everything that has no stage of its own, doc tests included.
+pub(super) fn run_unit(run: &Run) -> Result<Tally> {
+    let mut command = cargo_test();
+    command.args(["--lib", "--bins"]);
+    for name in unstaged_targets(&run.metadata) {
+        command.args(["--test", name]);
+    }
+    let mut tally = follow(command, &run.metadata)?;
+    let mut command = cargo_test();
+    command.arg("--doc");
+    tally.merge(follow(command, &run.metadata)?);
+    Ok(tally)
+}
+
+/// Real processes, killed at the worst moment.
+pub(super) fn run_crash(run: &Run) -> Result<Tally> {
+    run_target(CRASH, cargo_test(), &run.metadata)
+}
+
+/// The simulation, with seeds counted from 0.
+pub(crate) fn simulate(metadata: &Metadata, seeds: u32) -> Result<Tally> {
+    let mut command = cargo_test();
+    command.env(SEEDS_VARIABLE, seeds.to_string());
+    run_target(SIMULATION, command, metadata)
+}
+
+fn run_target(name: &str, mut command: Command, metadata: &Metadata) -> Result<Tally> {
+    ensure!(test_targets(metadata).contains(name), "no crate has a tests/{name}.rs");
+    command.args(["--test", name]);
+    follow(command, metadata)
+}
+
+fn cargo_test() -> Command {
+    let mut command = cargo();
+    command.args(["test", "--no-fail-fast"]).args(WHOLE_WORKSPACE);
+    // Artifacts as JSON tell which crate a test binary belongs to; compiler errors stay readable.
+    command.arg("--message-format=json-render-diagnostics");
+    command
+}
+
+fn unstaged_targets(metadata: &Metadata) -> impl Iterator<Item = &str> {
+    test_targets(metadata).into_iter().filter(|name| !STAGED_TARGETS.contains(name))
+}
+
+fn test_targets(metadata: &Metadata) -> BTreeSet<&str> {
+    let targets = metadata.members().flat_map(|package| &package.targets);
+    targets.filter(|target| target.is("test")).map(|target| target.name.as_str()).collect()
+}
+
+/// Runs `cargo test`, shows people what matters of it, and counts.
+fn follow(mut command: Command, metadata: &Metadata) -> Result<Tally> {
+    // One pipe for both outputs: cargo names a binary on one of them, the binary reports on the
+    // other, and only their order says what belongs together.
+    let (reader, writer) = pipe()?;
+    command.stdout(writer.try_clone()?).stderr(writer);
+    let mut child = command.spawn().context("cannot start cargo")?;
+    // The command holds our ends of the pipe; while they are open the reader sees no end.
+    drop(command);
+    let mut transcript = Transcript::new(metadata);
+    for line in BufReader::new(reader).split(b'\n') {
+        let line = line?;
+        let line = String::from_utf8_lossy(&line);
+        if transcript.read(&line).is_worth_showing() {
+            println!("{line}");
+        }
+    }
+    Ok(transcript.finish(child.wait()?.success()))
+}

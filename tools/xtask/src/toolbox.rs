@@ -1,0 +1,50 @@
+//! Tools that a fresh machine may lack, and getting them.
+//!
+//! Rust and Node are assumed. What rustup or Debian's package manager can add is added without
+//! asking, because the test run must need nobody at the keyboard.
+
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, ensure};
+
+use crate::cargo::{output_of, succeeds};
+
+/// Makes sure that the component with this program exists; rustup's minimal profile lacks a few.
+pub(crate) fn ensure_rust_component(component: &str, program: &str) -> Result<()> {
+    if starts(program) {
+        return Ok(());
+    }
+    println!("adding {component}");
+    let added = succeeds(Command::new("rustup").args(["component", "add", component]))?;
+    ensure!(added, "`rustup component add {component}` failed; install {component} by hand");
+    Ok(())
+}
+
+/// Makes sure there is a C++ compiler, which libFuzzer is built with.
+pub(crate) fn ensure_cxx_compiler() -> Result<()> {
+    if starts("c++") {
+        return Ok(());
+    }
+    println!("installing g++");
+    let apt_get = |words: &[&str]| {
+        let mut command = Command::new("apt-get");
+        succeeds(command.args(words).env("DEBIAN_FRONTEND", "noninteractive"))
+    };
+    let installed =
+        apt_get(&["update"])? && apt_get(&["install", "-y", "--no-install-recommends", "g++"])?;
+    ensure!(installed, "no C++ compiler, and apt-get could not install g++; install one by hand");
+    Ok(())
+}
+
+/// The target triple of this machine.
+pub(crate) fn host_triple() -> Result<String> {
+    let version = output_of(Command::new("rustc").arg("-vV"))?;
+    let host = version.lines().find_map(|line| line.strip_prefix("host: "));
+    host.map(str::to_owned).context("`rustc -vV` names no host")
+}
+
+fn starts(program: &str) -> bool {
+    let mut command = Command::new(program);
+    command.arg("--version").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command.status().is_ok_and(|status| status.success())
+}
