@@ -29,7 +29,8 @@ pub struct Task {
     name: &'static str,
 }
 
-/// The result of a blocking call, once it returned. A panic of the call goes on where it is awaited.
+/// The result of a blocking call, once it returned. A panic of the call goes on where it is
+/// awaited.
 ///
 /// It never resolves if the runtime shut down before the call began.
 #[must_use = "await the result"]

@@ -10,9 +10,7 @@ pub struct ContentType(Arc<str>);
 
 /// Text that is no media type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "Content-Type must be a media type such as application/json, at most {CONTENT_TYPE_BYTES_MAX} bytes"
-)]
+#[error("Content-Type must be a media type of at most {CONTENT_TYPE_BYTES_MAX} bytes")]
 pub struct BadContentType;
 
 impl ContentType {

@@ -19,9 +19,7 @@ pub struct Glob(Arc<str>);
 
 /// Text that is no glob.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "a glob has 1 to {SEGMENTS_MAX} segments between single slashes, at most {GLOB_BYTES_MAX} bytes, and ** only as a whole segment"
-)]
+#[error("a glob is 1 to {SEGMENTS_MAX} segments; ** stands alone, {GLOB_BYTES_MAX} bytes at most")]
 pub struct BadGlob;
 
 impl Glob {

@@ -113,7 +113,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn join_undoes_split(values in prop::collection::vec("-?[1-9][0-9]{0,5}|\"[a-z,\\[\\]]*\"", 0..20)) {
+        fn join_undoes_split(
+            values in prop::collection::vec("-?[1-9][0-9]{0,5}|\"[a-z,\\[\\]]*\"", 0..20),
+        ) {
             let body = format!("[{}]", values.join(","));
             let messages = split(&body.clone().into()).unwrap();
             let cut = messages.len() / 2;

@@ -7,7 +7,7 @@
 use std::{io, sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use sys::{Clock, UnixMs};
+use sys::{Clock, Spawn, UnixMs};
 use tokio::sync::{mpsc, oneshot};
 use wire::{Address, Offset};
 
@@ -31,6 +31,10 @@ use crate::{
 
 /// Requests taken from the queue at a time.
 const BATCH_MAX: usize = 1024;
+/// Room kept for the next frame, at most.
+const FRAME_BYTES_USUAL: usize = 1024 * 1024;
+/// So few answers are given on the committer's own thread.
+const ANSWERS_FEW: usize = 4;
 /// Streams past their time dropped at a time.
 const REAP_MAX: usize = 1000;
 /// Streams of one snapshot, so that nobody waits long for it.
@@ -111,6 +115,7 @@ pub(super) struct SnapshotStream {
 #[derive(Debug)]
 pub(super) struct Committer {
     pub(super) clock: Clock,
+    pub(super) spawn: Spawn,
     pub(super) settings: Settings,
     pub(super) salt: Salt,
     pub(super) state: State,
@@ -128,6 +133,17 @@ pub(super) struct Frame {
     place: Option<Place>,
     changes: Vec<(Change, Place, u32)>,
     answers: Vec<Answer>,
+    /// Bytes that went to the disk.
+    written: usize,
+}
+
+impl Frame {
+    /// An empty frame with room for another like this one.
+    fn emptied(mut self) -> Self {
+        self.changes.clear();
+        let bytes = Vec::with_capacity(self.written.min(FRAME_BYTES_USUAL));
+        Self { bytes, place: None, changes: self.changes, answers: self.answers, written: 0 }
+    }
 }
 
 type Answer = Box<dyn FnOnce(Result<(), Unavailable>) + Send>;
@@ -298,9 +314,17 @@ impl Committer {
                 self.state.publish(&self.registry, change, *place, *length);
             }
         }
-        for answer in frame.answers {
-            answer(durable.clone());
+        self.answer(std::mem::take(&mut frame.answers), durable);
+        self.frame = frame.emptied();
+    }
+
+    /// To wake many callers from this thread would cost more than to have one of the runtime's
+    /// own do it.
+    fn answer(&self, answers: Vec<Answer>, durable: Result<(), Unavailable>) {
+        if answers.len() <= ANSWERS_FEW {
+            return give(answers, &durable);
         }
+        self.spawn.task("answers", async move { give(answers, &durable) });
     }
 
     fn write(&mut self, frame: &mut Frame, place: Place) -> Result<(), Unavailable> {
@@ -309,6 +333,7 @@ impl Committer {
         if let Err(error) = self.wal.commit(&frame.bytes) {
             return Err(self.poison(&error));
         }
+        frame.written = frame.bytes.len();
         self.hot.push(place, Bytes::from(std::mem::take(&mut frame.bytes)));
         Ok(())
     }
@@ -370,6 +395,10 @@ impl Committer {
     fn hint(&self, job: Job) {
         self.wishes.add(job);
     }
+}
+
+fn give(answers: Vec<Answer>, durable: &Result<(), Unavailable>) {
+    answers.into_iter().for_each(|answer| answer(durable.clone()));
 }
 
 fn touch(state: &State, id: Incarnation, now: UnixMs) -> Decided<()> {

@@ -42,7 +42,7 @@ pub enum OpenError {
     #[error("{} is in use by another process; stop that one first", .0.display())]
     Locked(PathBuf),
     /// It was written by something else.
-    #[error("{} was written by another version: {found:?}, this one reads {FORMAT_LINE:?}", path.display())]
+    #[error("{}: written as {found:?}, but this version reads {FORMAT_LINE:?}", path.display())]
     Format {
         /// The file that says so.
         path: PathBuf,
@@ -262,8 +262,9 @@ impl Recovery {
         Ok(replayed)
     }
 
-    /// Writes again what may be in memory only, after a kill or a failed sync, and makes it durable:
-    /// what is shown must be on the disk. A failed sync can leave clean pages that are not there.
+    /// Writes again what may be in memory only, after a kill or a failed sync, and makes it
+    /// durable: what is shown must be on the disk. A failed sync can leave pages that pass for
+    /// clean and are not there.
     fn settle(&self, segments: &VecDeque<Segment>) -> Result<(), OpenError> {
         let Some(last) = segments.back() else { return Ok(()) };
         let previous_end = segments.iter().rev().nth(1).map_or(self.first_previous_end, |s| s.end);

@@ -10,8 +10,8 @@
 //!
 //! A file keeps what its last life left behind. A frame counts only where it says it stands, so
 //! what is left of older frames never passes for a new one, and its head vouches for its records,
-//! so neither do theirs; the end of a segment is written into the head of the next, so a hole can be
-//! told from an end.
+//! so neither do theirs; the end of a segment is written into the head of the next, so a hole can
+//! be told from an end.
 
 use bytes::Bytes;
 

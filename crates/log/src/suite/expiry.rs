@@ -16,6 +16,8 @@ use crate::{
 const TTL_SECONDS: u64 = 2;
 /// Well within the time to live, and twice that well past it.
 const STEP_MS: u64 = 1_300;
+/// So that no clean-up that comes around regularly comes just when a stream expires.
+const OUT_OF_STEP_MS: u64 = 137;
 
 fn sliding() -> Create {
     let expiry = Expiry::Sliding(Ttl::from_seconds(TTL_SECONDS));
@@ -126,6 +128,7 @@ pub async fn nothing_prolongs_a_life_until_a_given_time(subject: Subject) {
 
 /// An expired name is free at once, not only when somebody has cleaned up.
 pub async fn an_expired_name_can_be_made_anew(subject: Subject) {
+    subject.pass_ms(OUT_OF_STEP_MS).await;
     for idle_ms in [1_000 * TTL_SECONDS + 1, 2 * STEP_MS, 4 * STEP_MS] {
         let address = subject.make_with("a", sliding()).await;
         subject.append(&address, &["old"]).await;
@@ -184,6 +187,7 @@ pub async fn a_fork_outlives_its_source(subject: Subject) {
 
 /// A source that its time has ended is gone at once, not only when somebody has cleaned up.
 pub async fn an_expired_source_is_gone_like_a_deleted_one(subject: Subject) {
+    subject.pass_ms(OUT_OF_STEP_MS).await;
     let source = subject.make_with("source", sliding()).await;
     let own = Fork { lifetime: Lifetime::Own(Expiry::Never), ..Fork::of(source.clone()) };
     subject.fork("fork", own).await;

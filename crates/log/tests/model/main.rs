@@ -2,8 +2,8 @@
 //!
 //! proptest draws sequences of operations, the model predicts each answer, the engine gives its
 //! own. A failure prints the seed, the shortest sequence that proptest could find, and where in it
-//! the two disagree. `HEADWATER_MODEL_SEED=7 cargo test -p headwater-log --test model` replays seed 7,
-//! `PROPTEST_CASES=100000` looks for rarer things.
+//! the two disagree. `HEADWATER_MODEL_SEED=7 cargo test -p headwater-log --test model` replays seed
+//! 7, `PROPTEST_CASES=100000` looks for rarer things.
 
 mod answer;
 mod engine;
@@ -12,9 +12,9 @@ mod operation;
 mod play;
 mod stream;
 
-use engine::Memory;
+use log::MemoryLog;
 
 #[test]
 fn the_memory_engine_answers_like_the_model() {
-    play::check::<Memory>();
+    play::check::<MemoryLog>();
 }

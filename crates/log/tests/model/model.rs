@@ -146,53 +146,81 @@ impl Model {
         &mut self,
         name: Name,
         source: Name,
-        (at, sub_offset): (Option<Offset>, u64),
+        place: (Option<Offset>, u64),
         fork: &Branch,
     ) -> Answered {
-        if let Ok(id) = self.find(name)
-            && let Some(origin) = self.streams[id].origin
-            && self.named(source) == Some(origin.source)
-            && (origin.at, origin.sub_offset) == (at, sub_offset)
-            && self.has_settings(id, origin.source, fork)
-        {
-            return self.confirm(id, true);
+        let now = self.now;
+        let origin = self.named(source);
+        if let Some(id) = origin {
+            self.streams[id].may_touch(now);
         }
-        let source = self.find(source)?;
-        let (now, one) = (self.now, &mut self.streams[source]);
-        one.may_touch(now);
-        let (inherited, part) = leave(one, at, sub_offset)?;
-        let end = one.offset(inherited);
-        let mut texts = one.texts[..inherited].to_vec();
-        texts.extend(part);
-        texts.extend_from_slice(&fork.texts);
-        let (trimmed, json) = (one.trimmed, one.json);
-        if fork.json.is_some_and(|given| given != json) {
-            return Err(Refusal::ContentType);
-        }
-        let settings = Settings { json, life: fork.life.unwrap_or(one.life) };
         match self.find(name) {
             Ok(id) => {
-                let same = self.streams[id].origin.is_some_and(|origin| {
-                    let same_place = match (origin.at, at) {
-                        (Some(one), Some(other)) => one == other,
-                        _ => origin.end == end,
-                    };
-                    origin.source == source && origin.sub_offset == sub_offset && same_place
-                });
-                self.confirm(id, same && self.has_settings(id, source, fork))
+                let same = origin.is_some_and(|source| self.is_fork(id, source, place, fork));
+                self.confirm(id, same)
             }
             Err(Refusal::NotFound) => {
-                let origin = Some(Origin { source, at, sub_offset, end });
-                let blank = self.blank(name, settings, fork.close);
-                Ok(self.add(Stream { texts, trimmed, origin, ..blank }))
+                let source = self.find(source)?;
+                self.make_fork(name, source, place, fork)
             }
             Err(refusal) => Err(refusal),
         }
     }
 
+    fn make_fork(
+        &mut self,
+        name: Name,
+        source: usize,
+        (at, sub_offset): (Option<Offset>, u64),
+        fork: &Branch,
+    ) -> Answered {
+        let one = &self.streams[source];
+        let (inherited, part) = leave(one, at, sub_offset)?;
+        if fork.json.is_some_and(|json| json != one.json) {
+            return Err(Refusal::ContentType);
+        }
+        let mut texts = one.texts[..inherited].to_vec();
+        texts.extend(part);
+        texts.extend_from_slice(&fork.texts);
+        let origin = Origin { source, at, sub_offset, end: one.offset(inherited) };
+        let settings = Settings { json: one.json, life: fork.life.unwrap_or(one.life) };
+        let (trimmed, origin) = (one.trimmed, Some(origin));
+        let blank = self.blank(name, settings, fork.close);
+        Ok(self.add(Stream { texts, trimmed, origin, ..blank }))
+    }
+
+    /// True if a stream is what a fork asks for: a source that is gone for others still counts.
+    fn is_fork(
+        &self,
+        id: usize,
+        source: usize,
+        (at, sub_offset): (Option<Offset>, u64),
+        fork: &Branch,
+    ) -> bool {
+        let (one, source_stream) = (&self.streams[id], &self.streams[source]);
+        let life = fork.life.unwrap_or(source_stream.life);
+        let same_settings = fork.json.is_none_or(|json| json == one.json)
+            && (one.life, one.closed) == (life, fork.close);
+        let same_origin = one.origin.is_some_and(|origin| {
+            let same_place = match (origin.at, at) {
+                (None, None) => true,
+                (Some(existing), Some(asked)) => existing == asked,
+                (None, Some(asked)) => asked == origin.end,
+                // A sub-offset alone names no place.
+                (Some(_), None) if sub_offset > 0 => false,
+                (Some(_), None) => {
+                    source_stream.presence == Presence::Alive && source_stream.tail() == origin.end
+                }
+            };
+            origin.source == source && origin.sub_offset == sub_offset && same_place
+        });
+        same_origin && same_settings
+    }
+
     fn read(&mut self, name: Name, from: &From, bytes_max: usize) -> Answered {
         let id = self.find(name)?;
         let (now, one) = (self.now, &mut self.streams[id]);
+        one.may_touch(now);
         let position = match from {
             From::Start => one.trimmed,
             From::Now => one.texts.len(),
@@ -215,6 +243,7 @@ impl Model {
     fn trim(&mut self, name: Name, before: &Place) -> Answered {
         let id = self.find(name)?;
         let (now, one) = (self.now, &mut self.streams[id]);
+        one.may_touch(now);
         let before = one.resolve(before);
         if before > one.tail() {
             return Err(Refusal::BeyondTail { tail: one.tail() });
@@ -222,7 +251,6 @@ impl Model {
         if before > one.earliest() {
             one.trimmed = one.position(before)?;
         }
-        one.may_touch(now);
         Ok(Answer::Seen(one.seen(id)))
     }
 
@@ -303,14 +331,6 @@ impl Model {
         }
         self.streams[id].may_touch(self.now);
         Ok(Answer::Created { new: false, seen: self.streams[id].seen(id) })
-    }
-
-    /// True if a fork asks for what this stream is, apart from where it leaves its source.
-    fn has_settings(&self, id: usize, source: usize, fork: &Branch) -> bool {
-        let one = &self.streams[id];
-        let life = fork.life.unwrap_or(self.streams[source].life);
-        fork.json.is_none_or(|json| json == one.json)
-            && (one.life, one.closed) == (life, fork.close)
     }
 
     fn forks(&self, id: usize) -> Vec<usize> {

@@ -91,9 +91,17 @@ pub(crate) enum Place {
     Beyond(u64),
 }
 
-/// A run.
+/// A run. Now and then a client that got no answer sends one of its last operations again.
 pub(crate) fn operations() -> impl Strategy<Value = Vec<Operation>> {
-    vec(operation(), 1..80)
+    let step = (operation(), option::weighted(0.15, 1..6usize));
+    vec(step, 1..80).prop_map(|steps| {
+        let mut run: Vec<Operation> = Vec::new();
+        for (fresh, steps_back) in steps {
+            let earlier = steps_back.and_then(|steps_back| run.iter().nth_back(steps_back - 1));
+            run.push(earlier.cloned().unwrap_or(fresh));
+        }
+        run
+    })
 }
 
 fn operation() -> impl Strategy<Value = Operation> {

@@ -1,8 +1,8 @@
 //! Playing a run to an engine and to the model, side by side.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
-use log::{Append, Closing, Create, Delete, Fork, Lifetime, List, Log};
+use log::{Append, Closing, Create, Delete, Fork, Lifetime, List};
 use proptest::{
     prelude::*,
     test_runner::{Config, RngAlgorithm, TestRng, TestRunner},
@@ -23,8 +23,6 @@ use crate::{
     operation::{self, Branch, From, Life, NAMES, Name, Operation, Triple, Write},
 };
 
-/// Runs, unless `PROPTEST_CASES` says how many.
-const CASES: u32 = 2_000;
 /// When a run begins.
 const EPOCH: UnixMs = UnixMs::new(1_700_000_000_000);
 /// A wait for a tail that lasts so long would last for ever.
@@ -43,7 +41,7 @@ pub(crate) fn check<E: Engine>() {
     };
     let mut config = Config { failure_persistence: None, ..Config::default() };
     if std::env::var_os("PROPTEST_CASES").is_none() {
-        config.cases = CASES;
+        config.cases = E::RUNS;
     }
     let mut seed_bytes = [0; 32];
     seed_bytes[..8].copy_from_slice(&seed.to_le_bytes());
@@ -67,7 +65,17 @@ async fn play<E: Engine>(run: &[Operation]) -> Result<(), TestCaseError> {
             player.sys.clock.sleep(REST).await;
         }
         model.pass_to(player.now());
-        let told = player.ask::<E>(&model, operation).await;
+        let told = match operation {
+            Operation::Pass { ms } => {
+                player.sys.clock.sleep(Duration::from_millis(*ms)).await;
+                Answer::Silence
+            }
+            Operation::Reopen => {
+                player.log = player.log.reopen(&player.sys).await;
+                Answer::Silence
+            }
+            other => player.ask(&model, other).await.unwrap_or_else(Answer::Refused),
+        };
         let expected = model.predict(operation);
         prop_assert_eq!(told, expected, "step {}, {:?}", step, operation);
     }
@@ -75,33 +83,19 @@ async fn play<E: Engine>(run: &[Operation]) -> Result<(), TestCaseError> {
 }
 
 /// The engine under test.
-struct Player {
-    log: Arc<dyn Log>,
+struct Player<E> {
+    log: E,
     sys: Sys,
     lives: Lives,
 }
 
-impl Player {
+impl<E: Engine> Player<E> {
     fn now(&self) -> u64 {
         self.sys.clock.unix_ms().get()
     }
 
     /// Does to the engine what the operation says, where the model says it is.
-    async fn ask<E: Engine>(&mut self, model: &Model, operation: &Operation) -> Answer {
-        match operation {
-            Operation::Pass { ms } => {
-                self.sys.clock.sleep(Duration::from_millis(*ms)).await;
-                Answer::Silence
-            }
-            Operation::Reopen => {
-                self.log = E::reopen(&self.sys, self.log.clone()).await;
-                Answer::Silence
-            }
-            other => self.call(model, other).await.unwrap_or_else(Answer::Refused),
-        }
-    }
-
-    async fn call(&mut self, model: &Model, operation: &Operation) -> Result<Answer, Refusal> {
+    async fn ask(&mut self, model: &Model, operation: &Operation) -> Result<Answer, Refusal> {
         let (log, lives) = (&self.log, &mut self.lives);
         match operation {
             Operation::Create { name, settings, texts, close } => {

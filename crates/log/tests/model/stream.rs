@@ -86,10 +86,14 @@ impl Stream {
             Place::Boundary(index) => self.offset(index.index(count + 1)),
             Place::Inside(_) | Place::Short(_) if count == 0 => Offset::START,
             Place::Inside(index) => self.offset(index.index(count)).after(0, 1),
-            Place::Short(index) => {
-                let end = self.offset(index.index(count) + 1);
-                Offset::new(end.position.get(), end.byte.get() - 1)
-            }
+            Place::Short(index) => match index.index(count) + 1 {
+                // A byte before the earliest is trimmed to some, unknown to others.
+                position if position == self.trimmed => self.earliest(),
+                position => {
+                    let end = self.offset(position);
+                    Offset::new(end.position.get(), end.byte.get() - 1)
+                }
+            },
             Place::Tail => self.tail(),
             Place::Beyond(messages) => self.tail().after(*messages, *messages),
         }
