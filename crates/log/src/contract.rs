@@ -27,7 +27,8 @@ pub type Answer<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 /// - **One order.** The appends of a stream are totally ordered; a reader sees a prefix of that
 ///   order. Appends by one caller that waits for each answer keep the caller's order.
 /// - **Exactly once.** An append with a [`wire::Producer`] may be sent again, also after a crash
-///   of either side: it is stored once, and the answer says so.
+///   of either side: it is stored once, and the answer says so. (Once another append has closed the
+///   stream, the protocol answers every retry but the closer's with [`crate::StreamClosed`].)
 /// - **Messages are whole.** No read cuts a message; boundaries are those of the append.
 /// - **Cancel at will.** Dropping a future leaves the stream in one of two states: as before, or
 ///   as if it had completed.

@@ -8,7 +8,7 @@ use std::{
 
 use sys::{Sys, UnixMs};
 use tokio::sync::Notify;
-use wire::{Address, Glob, Messages, Offset, ReadFrom, caps::LIST_PAGE_MAX};
+use wire::{Address, Glob, Messages, Offset, ReadFrom};
 
 use crate::{
     Answer, Append, AppendError, Appended, Capabilities, Chunk, Create, CreateError, Created,
@@ -151,7 +151,7 @@ impl Inner {
         let now = self.now();
         let state = self.state();
         let from = list.first();
-        let limit = list.limit.clamp(1, LIST_PAGE_MAX);
+        let limit = list.page_size();
         let mut found = state
             .table
             .addresses()

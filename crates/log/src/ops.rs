@@ -266,7 +266,7 @@ pub struct List {
     pub prefix: String,
     /// Only paths after this one.
     pub after: Option<StreamPath>,
-    /// At most this many, up to [`wire::caps::LIST_PAGE_MAX`].
+    /// At most this many; 0 for a full page of [`wire::caps::LIST_PAGE_MAX`].
     pub limit: usize,
 }
 

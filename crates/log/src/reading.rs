@@ -1,6 +1,9 @@
 //! What reading means in every engine: where it starts, which messages fit, what comes next.
 
-use wire::{Address, Messages, Offset, ReadFrom, StreamPath, caps::CHUNK_BYTES_DEFAULT};
+use wire::{
+    Address, Messages, Offset, ReadFrom, StreamPath,
+    caps::{CHUNK_BYTES_DEFAULT, LIST_PAGE_MAX},
+};
 
 use crate::{
     Chunk, Fork, ForkError, Freshness, Head, HeadError, List, Log, OffsetBeyondTail, OffsetTrimmed,
@@ -211,6 +214,14 @@ impl Head {
 }
 
 impl List {
+    /// How many streams fit on the page.
+    pub(crate) fn page_size(&self) -> usize {
+        match self.limit {
+            0 => LIST_PAGE_MAX,
+            limit => limit.min(LIST_PAGE_MAX),
+        }
+    }
+
     /// The first address that can be on the page.
     pub(crate) fn first(&self) -> Address {
         let first = StreamPath::lower_bound(&self.prefix);

@@ -109,8 +109,9 @@ impl Watcher {
             Ok(()) => true,
             Err(mpsc::error::TrySendError::Closed(_)) => false,
             Err(mpsc::error::TrySendError::Full(_)) => {
-                // The watcher has a full queue to read, so it will see the flag.
                 self.lost.store(true, Ordering::Release);
+                // If the watcher has emptied its queue meanwhile, this wakes it to see the flag.
+                let _ = self.hints.try_send(Moved::Resync);
                 true
             }
         }

@@ -42,10 +42,10 @@ fn hello_from(number: usize) -> Append {
 #[tokio::test(start_paused = true)]
 async fn a_watcher_that_does_not_listen_is_told_to_resync() {
     let subject = memory().await;
-    let mut watch = subject.log.watch(Glob::everything()).unwrap();
+    let mut watch = subject.log.watch(Glob::everything()).expect("room for a watcher");
     let address = one_stream(&subject).await;
     for _ in 0..2_000 {
-        let _ = subject.log.append(&address, hello()).await.unwrap();
+        assert!(subject.log.append(&address, hello()).await.is_ok());
     }
     assert_eq!(watch.next().await, Some(Moved::Resync));
     assert!(matches!(watch.next().await, Some(Moved::Stream(..))));
@@ -54,7 +54,7 @@ async fn a_watcher_that_does_not_listen_is_told_to_resync() {
 #[tokio::test(start_paused = true)]
 async fn a_watch_ends_with_its_log() {
     let Subject { log, .. } = memory().await;
-    let mut watch = log.watch(Glob::everything()).unwrap();
+    let mut watch = log.watch(Glob::everything()).expect("room for a watcher");
     drop(log);
     assert_eq!(watch.next().await, None);
 }
@@ -65,13 +65,13 @@ async fn a_producer_silent_for_a_week_makes_room_for_a_new_one() {
     let address = one_stream(&subject).await;
     let log = &subject.log;
     for number in 0..PRODUCERS_PER_STREAM_MAX {
-        let _ = log.append(&address, hello_from(number)).await.unwrap();
+        assert!(log.append(&address, hello_from(number)).await.is_ok());
     }
     let newcomer = hello_from(PRODUCERS_PER_STREAM_MAX);
     subject.sys.clock.sleep(Duration::from_secs(6 * 24 * 60 * 60)).await;
     let refused = log.append(&address, newcomer.clone()).await;
     assert!(matches!(refused, Err(AppendError::TooManyProducers(_))), "{refused:?}");
     subject.sys.clock.sleep(Duration::from_secs(2 * 24 * 60 * 60)).await;
-    let accepted = log.append(&address, newcomer).await.unwrap();
+    let accepted = log.append(&address, newcomer).await.expect("there is room now");
     assert_eq!(accepted.outcome, Outcome::New);
 }

@@ -52,7 +52,7 @@ pub fn write_data(frame: &mut BytesMut, encoding: Encoding, runs: &[Messages]) {
 
 /// Writes one `control` event.
 pub fn write_control(frame: &mut BytesMut, control: &Control) {
-    frame.put_slice(b"event: control\ndata: {\"streamNextOffset\":\"");
+    frame.put_slice(b"event: control\ndata:{\"streamNextOffset\":\"");
     frame.put_slice(&control.next.token());
     frame.put_u8(b'"');
     match control.state {
@@ -151,7 +151,7 @@ mod tests {
         }
         let zero = Offset::START;
         let event = |rest: &str| {
-            format!("event: control\ndata: {{\"streamNextOffset\":\"{zero}\",{rest}}}\n\n")
+            format!("event: control\ndata:{{\"streamNextOffset\":\"{zero}\",{rest}}}\n\n")
         };
         let expected = [
             event(r#""streamCursor":"42""#),

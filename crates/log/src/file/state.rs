@@ -42,7 +42,7 @@ impl Registry {
     }
 
     pub(super) fn list(&self, list: &List, now: UnixMs) -> Page {
-        let limit = list.limit.clamp(1, wire::caps::LIST_PAGE_MAX);
+        let limit = list.page_size();
         let streams = self.streams.read();
         let mut found = streams
             .range(list.first()..)
@@ -118,6 +118,9 @@ impl State {
                 self.streams.remove(&id);
                 registry.remove(&stream);
                 stream.publish_dropped();
+                if let Some(parent) = &stream.origin {
+                    parent.stream.publish_fork_dropped();
+                }
                 wire::Offset::START
             }
         };
@@ -133,6 +136,9 @@ impl State {
         extents: Vec<Extent>,
     ) -> Arc<Stream> {
         let parent = meta.origin.as_ref().map(|origin| self.streams[&origin.parent].clone());
+        if let Some(parent) = &parent {
+            parent.publish_fork();
+        }
         let stream = Arc::new(Stream::new(id, meta, parent, extents));
         self.streams.insert(id, stream.clone());
         registry.insert(stream.clone());

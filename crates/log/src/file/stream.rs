@@ -2,7 +2,7 @@
 
 use std::sync::{
     Arc,
-    atomic::{AtomicU64, Ordering},
+    atomic::{AtomicU32, AtomicU64, Ordering},
 };
 
 use parking_lot::Mutex;
@@ -29,6 +29,7 @@ pub(super) struct Stream {
     expiry: Expiry,
     created_at: UnixMs,
     touched: Option<SharedTouch>,
+    forks: AtomicU32,
     // Held to copy a few numbers or extents.
     view: Mutex<View>,
 }
@@ -89,6 +90,7 @@ impl Stream {
             expiry: meta.expiry,
             created_at: meta.created_at,
             touched: meta.touched.shared().map(|newest| SharedTouch { newest, durable }),
+            forks: AtomicU32::new(0),
             view: Mutex::new(View {
                 life: if meta.retired { Life::Retired } else { Life::Live },
                 earliest: meta.earliest,
@@ -202,6 +204,14 @@ impl Stream {
         wake(&mut view);
     }
 
+    pub(super) fn publish_fork(&self) {
+        self.forks.fetch_add(1, Ordering::AcqRel);
+    }
+
+    pub(super) fn publish_fork_dropped(&self) {
+        self.forks.fetch_sub(1, Ordering::AcqRel);
+    }
+
     pub(super) fn publish_dropped(&self) {
         let mut view = self.view.lock();
         view.life = Life::Dropped;
@@ -220,7 +230,10 @@ impl Stream {
 
     fn check_alive(&self, view: &View, now: UnixMs) -> Result<(), HeadError> {
         match view.life {
-            Life::Live if self.expired(now) => Err(StreamNotFound.into()),
+            Life::Live if self.expired(now) => match self.forks.load(Ordering::Acquire) {
+                0 => Err(StreamNotFound.into()),
+                _ => Err(StreamGone.into()),
+            },
             Life::Live => Ok(()),
             Life::Retired => Err(StreamGone.into()),
             Life::Dropped => Err(StreamNotFound.into()),

@@ -248,6 +248,7 @@ macro_rules! suite {
                 a_fork_keeps_what_its_source_forgets,
                 a_source_keeps_what_its_fork_forgets,
                 a_fork_inherits_only_what_is_kept,
+                a_fork_beside_a_trim_inherits_all_or_is_refused,
                 forks_from_before_and_after_a_trim_differ,
             ],
             watch: [

@@ -5,7 +5,7 @@ use wire::{Address, Offset, ReadFrom};
 use super::{
     Subject,
     fork::fork_at,
-    subject::{boundaries, produced, stream, texts_of},
+    subject::{boundaries, is_pending, produced, stream, texts_of},
 };
 use crate::{Fork, ForkError, Head, Outcome, ReadError, TrimError};
 
@@ -211,6 +211,32 @@ pub async fn a_fork_inherits_only_what_is_kept(subject: Subject) {
     }
     let whole = subject.fork("whole", Fork::of(source)).await;
     subject.holds(&whole, &TEXTS[2..]).await;
+}
+
+/// A fork and a trim that meet happen one after the other, whichever comes first.
+pub async fn a_fork_beside_a_trim_inherits_all_or_is_refused(subject: Subject) {
+    if lacks_trim(&subject).await {
+        return;
+    }
+    let places = boundaries(&TEXTS);
+    for head_start in 0..12 {
+        let source = filled(&subject, &format!("source/{head_start}")).await;
+        let address = stream(&format!("fork/{head_start}"));
+        let mut forking = subject.log.fork(&address, fork_at(&source, places[2]));
+        let mut steps = 0;
+        while steps < head_start && is_pending(&mut forking).await {
+            tokio::task::yield_now().await;
+            steps += 1;
+        }
+        if steps < head_start {
+            return;
+        }
+        trim(&subject, &source, places[4]).await;
+        match forking.await {
+            Ok(_) => subject.holds(&address, &TEXTS[..2]).await,
+            Err(refused) => assert_matches!(refused, ForkError::Trimmed(_)),
+        }
+    }
 }
 
 /// A fork made after a trim and one made before it do not disturb each other.

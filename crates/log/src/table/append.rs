@@ -3,7 +3,7 @@
 use std::{cmp::Ordering, time::Duration};
 
 use sys::UnixMs;
-use wire::{Address, Producer, ProducerId, ProducerSeq, caps::PRODUCERS_PER_STREAM_MAX};
+use wire::{Address, Expiry, Producer, ProducerId, ProducerSeq, caps::PRODUCERS_PER_STREAM_MAX};
 
 use super::{Absent, Change, Decided, Meta, NewMessages, Table};
 use crate::{
@@ -35,17 +35,25 @@ impl Table {
             return Err(AppendError::Empty);
         }
         if meta.closed {
-            return closed_stream(meta, &append).map(Decided::nothing_to_do);
+            return closed_stream(meta, &append).map(|answer| touched(id, meta, answer, now));
         }
         check_content_type(meta, &append)?;
         if let Some(producer) = &append.producer
             && let Standing::Repeated(state) = stand(meta, producer, now)?
         {
-            return Ok(Decided::nothing_to_do(repeated(meta, state)));
+            return Ok(touched(id, meta, repeated(meta, state), now));
         }
         check_expected(meta, &append)?;
         check_seq(meta, &append)?;
         Ok(accept(id, meta, append, now))
+    }
+}
+
+/// A repeated write stores nothing, but it is a write: the stream lives on.
+fn touched(id: Incarnation, meta: &Meta, answer: Appended, now: UnixMs) -> Decided<Appended> {
+    match meta.expiry {
+        Expiry::Sliding(_) => Decided::one(answer, Change::Touch { id, at: now }),
+        Expiry::Never | Expiry::At(_) => Decided::nothing_to_do(answer),
     }
 }
 

@@ -6,7 +6,7 @@ use wire::{Address, ContentType, Expiry, Messages, Offset, caps::FORK_DEPTH_MAX}
 use super::{Absent, Change, Changes, Decided, Meta, NewStream, Origin, Table};
 use crate::{
     Closing, ContentTypeMismatch, Create, CreateError, Created, Fork, ForkError, Head, Incarnation,
-    Lifetime, Outcome, StreamExists, StreamGone,
+    Lifetime, OffsetTrimmed, Outcome, StreamExists, StreamGone,
 };
 
 /// A fork whose offset the engine has looked up in the source's messages, or tried to: a fork that
@@ -77,13 +77,17 @@ impl Table {
             Ok(_) => return Err(crate::StreamNotFound.into()),
             Err(absent) => return Err(absent.into()),
         };
+        if point.end < source.earliest {
+            // Trimmed since it was looked up.
+            return Err(OffsetTrimmed { earliest: source.earliest }.into());
+        }
         if source.depth + 1 > FORK_DEPTH_MAX {
             return Err(ForkError::TooDeep);
         }
         let origin = Origin {
             parent,
             end: point.end,
-            earliest: source.earliest.min(point.end),
+            earliest: source.earliest,
             offset: fork.offset,
             sub_offset: fork.sub_offset,
         };
@@ -130,7 +134,6 @@ impl Table {
             Ok((id, meta)) => Ok(Room::Taken(id, meta)),
             Err(Absent::NotFound) => Ok(Room::Free(Changes::new())),
             Err(Absent::Gone) => Err(StreamGone),
-            Err(Absent::Expired(id)) if self.meta(id).forks > 0 => Err(StreamGone),
             Err(Absent::Expired(id)) => Ok(Room::Free(self.drop_with_parents(id))),
         }
     }

@@ -135,9 +135,10 @@ impl Table {
     ) -> Result<(Incarnation, &Meta), Absent> {
         let id = *self.addresses.get(address).ok_or(Absent::NotFound)?;
         let meta = self.meta(id);
-        if meta.retired {
+        let expired = meta.expired(now);
+        if meta.retired || (expired && meta.forks > 0) {
             Err(Absent::Gone)
-        } else if meta.expired(now) {
+        } else if expired {
             Err(Absent::Expired(id))
         } else {
             Ok((id, meta))

@@ -12,9 +12,14 @@ mod operation;
 mod play;
 mod stream;
 
-use log::MemoryLog;
+use log::{MemoryLog, file::FileLog};
 
 #[test]
 fn the_memory_engine_answers_like_the_model() {
     play::check::<MemoryLog>();
+}
+
+#[test]
+fn the_file_engine_answers_like_the_model_through_reopening() {
+    play::check::<FileLog>();
 }
