@@ -167,13 +167,23 @@ impl FileLog {
         let head = stream.head(now)?;
         let start = reading::locate(&head, from)?;
         if stream.touch(now) {
-            self.ask(|reply| Command::Touch(stream.id, reply)).await?;
+            self.keep_alive(stream.id).await?;
         }
         let (runs, next) = match self.reader.read_warm(&stream, start, head.tail, bytes_max) {
             Warm::Whole(found) => found?,
             Warm::NeedsDisk => self.read_cold(stream, start, head.tail, bytes_max).await?,
         };
         Ok(head.chunk(start, next, runs))
+    }
+
+    /// Makes a read outlast a crash. A log that cannot write any more still serves its readers.
+    async fn keep_alive(&self, id: Incarnation) -> Result<(), HeadError> {
+        match self.ask(|reply| Command::Touch(id, reply)).await {
+            Err(HeadError::Unavailable(Unavailable::Poisoned(_) | Unavailable::DiskFull(_))) => {
+                Ok(())
+            }
+            touched => touched,
+        }
     }
 
     async fn read_cold(

@@ -257,7 +257,8 @@ impl Recovery {
                 None => self.check_nothing_follows(header.number, &slot, end)?,
             }
             self.files.set_segment(header.number, slot.file.clone());
-            replayed.push_back(Segment { number: header.number, slot, end });
+            let reserved = slot.file.len().map_err(at(&self.files.layout.wal()))?;
+            replayed.push_back(Segment { number: header.number, slot, end, reserved });
         }
         Ok(replayed)
     }
@@ -437,7 +438,9 @@ impl Recovery {
             let header = SegmentHeader { number, previous_end: 0 }.encode(self.salt);
             slot.file.write_all_at(&header, 0).map_err(at(&dir))?;
             self.files.set_segment(number, slot.file.clone());
-            segments.push_back(Segment { number, slot, end: SEGMENT_HEADER_BYTES as u32 });
+            let reserved = slot.file.len().map_err(at(&dir))?;
+            let end = SEGMENT_HEADER_BYTES as u32;
+            segments.push_back(Segment { number, slot, end, reserved });
         }
         let wal = Wal::new(self.files, self.salt, settings.segment_bytes, segments, spare);
         Ok((wal.expect("there is a segment"), self.state, self.registry))

@@ -26,6 +26,8 @@ pub(super) struct Segment {
     pub(super) slot: Slot,
     /// Where the next frame goes.
     pub(super) end: u32,
+    /// Writes below this place cannot meet a full disk.
+    pub(super) reserved: u64,
 }
 
 /// Why another segment could not be begun.
@@ -74,7 +76,18 @@ impl Wal {
         if !fits && !fresh {
             self.roll()?;
         }
+        self.reserve(bytes).map_err(NoSegment::NoFile)?;
         Ok(self.place())
+    }
+
+    /// A file may be shorter than a segment, and a frame larger.
+    fn reserve(&mut self, bytes: usize) -> io::Result<()> {
+        let needed = u64::from(self.active.end) + bytes as u64;
+        if needed > self.active.reserved {
+            self.active.slot.file.allocate(needed)?;
+            self.active.reserved = needed;
+        }
+        Ok(())
     }
 
     fn place(&self) -> Place {
@@ -103,8 +116,9 @@ impl Wal {
         let header = SegmentHeader { number, previous_end: self.active.end };
         slot.file.write_all_at(&header.encode(self.salt), 0).map_err(NoSegment::BadFile)?;
         self.files.set_segment(number, slot.file.clone());
-        let end = SEGMENT_HEADER_BYTES as u32;
-        let full = std::mem::replace(&mut self.active, Segment { number, slot, end });
+        let reserved = slot.file.len().map_err(NoSegment::BadFile)?;
+        let next = Segment { number, slot, end: SEGMENT_HEADER_BYTES as u32, reserved };
+        let full = std::mem::replace(&mut self.active, next);
         self.sealed.push_back(full);
         Ok(())
     }
