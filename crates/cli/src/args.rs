@@ -1,0 +1,62 @@
+//! The command line: what can be asked of the program.
+
+use clap::{Parser, Subcommand};
+
+use crate::{
+    config::{DevFlags, Flags},
+    doctor::DoctorArgs,
+    stream::StreamArgs,
+};
+
+const ABOUT: &str = "\
+Durable streams for AI agents.
+
+A stream is an append-only list of messages. It survives crashes, can be read again from any point,
+and can be followed live over HTTP.";
+
+const FIRST_STEPS: &str = "\
+First steps:
+  headwater dev                                  start a server, and hear what to ask it
+
+In another terminal:
+  export HEADWATER_URL=http://127.0.0.1:4437
+  headwater stream create hello --content-type application/json
+  echo '{\"text\":\"hi\"}' | headwater stream append hello
+  headwater stream tail hello
+
+`headwater help COMMAND` tells more about each command.";
+
+const DEV_NOTES: &str = "\
+Every option of `headwater serve` works here, too. Without --listen, the next free port is taken if
+4437 is in use.";
+
+const SERVE_NOTES: &str = "\
+Each option can also be given in the environment, as HEADWATER_ and its name in capitals
+(HEADWATER_DATA_DIR), or in the file named by --config, by its name (data-dir = \"streams\"). The
+command line wins over the environment, and the environment over the file.
+
+SIGTERM or Ctrl-C lets answers under way finish and ends the server; a second ends it now.";
+
+#[derive(Debug, Parser)]
+#[command(name = "headwater", version, about = ABOUT, after_help = FIRST_STEPS)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Start a server to play with: no settings needed, data in ./.headwater
+    #[command(after_help = DEV_NOTES)]
+    Dev(DevFlags),
+
+    /// Serve streams over HTTP
+    #[command(after_help = SERVE_NOTES)]
+    Serve(Flags),
+
+    /// Work with streams, in a data directory or on a server
+    Stream(StreamArgs),
+
+    /// Examine a data directory that no server has open, and mend it with --repair
+    Doctor(DoctorArgs),
+}

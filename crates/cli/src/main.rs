@@ -1,0 +1,45 @@
+//! The `headwater` program: serves streams, and lets people and scripts work with them.
+//!
+//! This is the composition root: the one place that decides on an engine, reads flags, environment
+//! and files, and talks to a terminal. Everything else it leaves to the libraries below it.
+//!
+//! In reading order: `args` is what can be asked; `config` is what a server goes by and where each
+//! value came from; `serve` and `dev` run a server; `stream` works with streams in a directory or
+//! on a server; `doctor` looks after a directory. `failure` and `output` are what people see.
+
+mod args;
+mod config;
+mod dev;
+mod doctor;
+mod failure;
+mod output;
+mod serve;
+mod stream;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::{
+    args::{Args, Command},
+    failure::Failure,
+};
+
+fn main() -> ExitCode {
+    match run(Args::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            output::complain(&failure);
+            failure.exit_code()
+        }
+    }
+}
+
+fn run(args: Args) -> Result<(), Failure> {
+    match args.command {
+        Command::Dev(flags) => dev::run(flags),
+        Command::Serve(flags) => serve::run(flags),
+        Command::Stream(args) => stream::run(args),
+        Command::Doctor(args) => doctor::run(&args),
+    }
+}

@@ -1,0 +1,74 @@
+//! `headwater serve`: an engine, a server in front of it, and a quiet end for both.
+
+mod crash_hook;
+mod logging;
+mod signals;
+mod store;
+
+use std::{io, num::NonZeroUsize};
+
+use server::{BindError, Server};
+use sys::Sys;
+use tokio::runtime::{Builder, Runtime};
+
+use self::{crash_hook::CrashHook, signals::Signals};
+pub(crate) use self::{logging::start as start_logging, store::Store};
+use crate::{
+    config::{Config, Flags, Sources},
+    failure::Failure,
+};
+
+/// What is logged unless somebody says otherwise.
+const LOG_FILTER_DEFAULT: &str = "info";
+
+/// Serves until a signal comes.
+pub(crate) fn run(flags: Flags) -> Result<(), Failure> {
+    let config = Config::resolve(&Sources::gather(flags)?)?;
+    start_logging(&config.logging, LOG_FILTER_DEFAULT);
+    let hook = CrashHook::from_environment()?;
+    let sys = Sys { disk: hook.disk(), ..Sys::real() };
+    runtime(config.threads)?.block_on(async {
+        let store = Store::open(&sys, config.engine).await?;
+        let server = Server::bind(store.log(), sys.clone(), config.server).await;
+        run_until_signal(&sys, server.map_err(|error| cannot_bind(&error))?, store).await
+    })?;
+    hook.report()
+}
+
+/// Serves until a signal comes, lets answers under way finish, then closes the log.
+pub(crate) async fn run_until_signal(
+    sys: &Sys,
+    server: Server,
+    store: Store,
+) -> Result<(), Failure> {
+    let signals = Signals::listen(sys).map_err(|error| Failure::about("signals", error))?;
+    server.run(signals.first()).await;
+    store.close().await;
+    Ok(())
+}
+
+/// Threads that serve requests; as many as there are cores, if not said.
+pub(crate) fn runtime(threads: Option<NonZeroUsize>) -> Result<Runtime, Failure> {
+    let mut builder = Builder::new_multi_thread();
+    if let Some(threads) = threads {
+        builder.worker_threads(threads.get());
+    }
+    let runtime = builder.thread_name("headwater").enable_all().build();
+    runtime.map_err(|error| Failure::about("threads cannot be started", error))
+}
+
+pub(crate) fn cannot_bind(error: &BindError) -> Failure {
+    if is_taken(error) {
+        Failure::refused(format!("{error}; stop what listens there, or choose another --listen"))
+    } else {
+        Failure::refused(error)
+    }
+}
+
+/// True if somebody else listens there.
+pub(crate) fn is_taken(error: &BindError) -> bool {
+    matches!(
+        error,
+        BindError::Listen { error, .. } if error.kind() == io::ErrorKind::AddrInUse
+    )
+}

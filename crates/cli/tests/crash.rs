@@ -1,0 +1,186 @@
+//! Real processes, killed at the worst moment: what was acknowledged is there, nothing else is.
+//!
+//! The first test kills a server instead of each of its durable writes, one after the other, while
+//! a story is told to it; then again and again while it recovers. The second kills a server fifty
+//! times under load. A killed process loses nothing that the kernel has taken; disks that forget
+//! are the simulator's business.
+
+#![allow(clippy::disallowed_methods, reason = "processes, and the time they take, are real here")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+#[path = "crash/load.rs"]
+mod load;
+#[path = "crash/model.rs"]
+mod model;
+#[path = "crash/step.rs"]
+mod step;
+#[path = "crash/story.rs"]
+mod story;
+mod support;
+
+use std::{
+    fs,
+    panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
+    path::Path,
+    sync::atomic::{AtomicU64, Ordering},
+    thread,
+};
+
+use model::Model;
+use step::Step;
+use support::{Client, Launch, Server};
+use sys::Chance;
+use tempfile::TempDir;
+use tokio::runtime::Builder;
+
+/// Writes of a recovery at which further blows fall, one after the other.
+const RECOVERY_WRITES: u64 = 8;
+
+/// A directory in memory where there is one: a killed process cannot tell the difference.
+fn scratch() -> TempDir {
+    let memory = Path::new("/dev/shm");
+    if memory.is_dir() {
+        tempfile::tempdir_in(memory).unwrap()
+    } else {
+        tempfile::tempdir().unwrap()
+    }
+}
+
+/// A server whose segments are so small that they fill and are regrouped while the story is told.
+fn launch(dir: &Path) -> Launch {
+    Launch::new(dir)
+        .args(["--chunk-bytes", "2KiB", "--threads", "1"])
+        .env("HEADWATER_ENGINE_SEGMENT_BYTES", "16KiB")
+        .env("HEADWATER_ENGINE_HOT_BYTES", "4KiB")
+        .env("HEADWATER_ENGINE_REGROUP_SEGMENTS", "1")
+        .env("HEADWATER_ENGINE_RECLAIM_AFTER", "1ms")
+}
+
+/// Tells the story until it ends or the server dies; returns the step whose answer never came.
+async fn tell(client: &Client, story: &[Step], model: &mut Model) -> Option<usize> {
+    for (index, step) in story.iter().enumerate() {
+        let Ok(answer) = step.send(client, model).await else { return Some(index) };
+        step.check_first(&answer);
+        step.apply(model);
+    }
+    None
+}
+
+/// How many durable writes the story causes.
+fn count_writes(story: &[Step]) -> u64 {
+    let dir = scratch();
+    let count = dir.path().join("count");
+    let data = dir.path().join("data");
+    let server = launch(&data).env("HEADWATER_COUNT_WRITES", &count).start().unwrap();
+    let mut model = Model::default();
+    let client = Client::new(&server.address);
+    assert_eq!(block_on(tell(&client, story, &mut model)), None);
+    assert!(server.stop().0.success());
+    let packs = fs::read_dir(data.join("packs")).unwrap().count();
+    assert!(packs > 0, "the story is too short for its segments to be regrouped");
+    fs::read_to_string(count).unwrap().trim().parse().unwrap()
+}
+
+/// Whether a server came to the write it was to die at: the regrouper works in its own time, so
+/// one run has a few writes more than another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fate {
+    Died,
+    Ended,
+}
+
+/// Kills a server at a write, others while they recover, and looks what the last one finds.
+fn survive(story: &[Step], write: u64, torn: &str) -> Fate {
+    let dir = scratch();
+    let deadly = |write: u64| {
+        launch(dir.path()).env("HEADWATER_KILL_AT_WRITE", format!("{write}{torn}")).start()
+    };
+    let mut model = Model::default();
+    let mut unanswered = None;
+    let mut fate = Fate::Died;
+    if let Ok(server) = deadly(write) {
+        let client = Client::new(&server.address);
+        unanswered = block_on(tell(&client, story, &mut model));
+        match unanswered {
+            Some(_) => server.died(),
+            None if server.stop().0.success() => fate = Fate::Ended,
+            None => {}
+        }
+    }
+    for write in 1..=RECOVERY_WRITES {
+        if let Ok(server) = deadly(write) {
+            server.kill();
+        }
+    }
+    let server = launch(dir.path()).start().expect("it recovers");
+    block_on(go_on(&server, story, model, unanswered));
+    fate
+}
+
+/// Checks what is there, asks again what was not answered, and tells the rest of the story.
+async fn go_on(server: &Server, story: &[Step], mut model: Model, unanswered: Option<usize>) {
+    let client = Client::new(&server.address);
+    let shown = model::observe(&client).await;
+    let told = match unanswered {
+        None => {
+            assert_eq!(shown, model.shown());
+            // If the server died before it listened, nothing was told.
+            if model == Model::default() { 0 } else { story.len() }
+        }
+        Some(index) => {
+            let step = &story[index];
+            let before = model.clone();
+            step.apply(&mut model);
+            let landed = shown == model.shown();
+            assert!(landed || shown == before.shown(), "{step:?}\n{shown:#?}\n{before:#?}");
+            step.ask_again(&client, &before, landed).await;
+            assert_eq!(model::observe(&client).await, model.shown(), "{step:?} asked again");
+            index + 1
+        }
+    };
+    model.prove_memory(&client).await;
+    assert_eq!(tell(&client, &story[told..], &mut model).await, None);
+    assert_eq!(model::observe(&client).await, model.shown());
+}
+
+fn block_on<T>(future: impl Future<Output = T>) -> T {
+    Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
+}
+
+#[test]
+fn a_crash_at_any_write_loses_nothing_and_invents_nothing() {
+    let story = story::story();
+    let writes = count_writes(&story);
+    println!("the story has {} steps and {writes} writes", story.len());
+    let (next, deaths) = (AtomicU64::new(0), AtomicU64::new(0));
+    let work = || {
+        // Each write dies in two ways.
+        while let point = next.fetch_add(1, Ordering::Relaxed)
+            && point < 2 * writes
+        {
+            let (write, torn) = (1 + point / 2, ["", ":torn"][(point % 2) as usize]);
+            let surviving = AssertUnwindSafe(|| survive(&story, write, torn));
+            let fate = catch_unwind(surviving).unwrap_or_else(|panic| {
+                println!("failed with HEADWATER_KILL_AT_WRITE={write}{torn}");
+                resume_unwind(panic)
+            });
+            deaths.fetch_add(u64::from(fate == Fate::Died), Ordering::Relaxed);
+        }
+    };
+    thread::scope(|scope| {
+        for _ in 0..thread::available_parallelism().map_or(2, usize::from) {
+            scope.spawn(work);
+        }
+    });
+    let deaths = deaths.into_inner();
+    println!("{deaths} of {} servers died", 2 * writes);
+    assert!(deaths > writes, "most servers were to die");
+}
+
+#[test]
+fn producers_are_exactly_once_through_fifty_kills() {
+    let given = std::env::var("HEADWATER_CRASH_SEED").ok();
+    let seed = given.map_or_else(|| Chance::real().below(1 << 32), |text| text.parse().unwrap());
+    println!("HEADWATER_CRASH_SEED={seed}");
+    load::run(&Chance::seeded(seed));
+}
