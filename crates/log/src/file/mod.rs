@@ -74,7 +74,9 @@ pub struct FileLog {
 /// What must end before the directory may be opened again.
 #[derive(Debug)]
 struct Owners {
+    // Held to take them out.
     tasks: std::sync::Mutex<Vec<Task>>,
+    reaper: Task,
     _lock: Arc<Lock>,
 }
 
@@ -84,6 +86,7 @@ impl FileLog {
     /// # Errors
     /// If the directory is in use, damaged, of another version, or cannot be read or written.
     pub async fn open(sys: &Sys, dir: &Path, settings: Settings) -> Result<Self, OpenError> {
+        let settings = settings.fitting();
         let (owned_sys, dir, chosen) = (sys.clone(), dir.to_owned(), settings.clone());
         let recovered =
             sys.spawn.blocking(move || recovery::open(&owned_sys, &dir, &chosen)).await?;
@@ -125,9 +128,9 @@ impl FileLog {
         let tasks = vec![
             sys.spawn.owner("committer", holding(lock.clone(), owner.run(inbox))),
             sys.spawn.owner("regrouper", holding(lock.clone(), regrouper.run(wish_box))),
-            sys.spawn.task("reaper", reap(sys.clone(), committer.downgrade())),
         ];
-        let owners = Arc::new(Owners { tasks: std::sync::Mutex::new(tasks), _lock: lock });
+        let reaper = sys.spawn.task("reaper", reap(sys.clone(), committer.downgrade()));
+        let owners = Arc::new(Owners { tasks: std::sync::Mutex::new(tasks), reaper, _lock: lock });
         Self { sys: sys.clone(), committer, registry, reader, owners }
     }
 
@@ -137,6 +140,7 @@ impl FileLog {
         if self.committer.send(Command::Close(reply)).await.is_ok() {
             let _ = closed.await;
         }
+        self.owners.reaper.abort();
         let tasks = std::mem::take(&mut *self.owners.tasks.lock().expect("no panic while held"));
         for task in tasks {
             task.join().await;

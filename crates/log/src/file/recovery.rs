@@ -32,6 +32,8 @@ use super::{
 };
 use crate::{Incarnation, table::Change};
 
+/// Read at a time when looking for frames; a multiple of their alignment.
+const SEARCH_BYTES: usize = 1024 * 1024;
 const FORMAT_LINE: &str = "headwater log, format 1";
 
 /// Why a data directory cannot be opened.
@@ -352,15 +354,28 @@ impl Recovery {
     /// A whole frame after the end means that the end is a hole.
     fn check_nothing_follows(&self, number: u32, slot: &Slot, end: u32) -> Result<(), OpenError> {
         let path = self.files.layout.slot(slot.number);
-        let mut scan = Scan::new(slot.file.clone(), u64::from(end)).map_err(at(&path))?;
-        while let Some(bytes) = scan.peek(FRAME_HEADER_BYTES).map_err(at(&path))? {
-            let offset = u32::try_from(scan.at()).expect("segments are bounded");
-            if offset > end && FrameHeader::decode(&bytes, self.salt, number, offset).is_some() {
+        let length = slot.file.len().map_err(at(&path))?;
+        let mut window = vec![0; SEARCH_BYTES + FRAME_HEADER_BYTES];
+        let mut from = u64::from(end) + FRAME_ALIGNMENT as u64;
+        while from < length {
+            let size = window.len().min(usize::try_from(length - from).unwrap_or(usize::MAX));
+            slot.file.read_exact_at(&mut window[..size], from).map_err(at(&path))?;
+            if self.holds_frame(&window[..size], number, from) {
                 return Err(self.damaged(slot, end, "a frame is torn, and another follows it"));
             }
-            scan.skip(FRAME_ALIGNMENT);
+            from += SEARCH_BYTES as u64;
         }
         Ok(())
+    }
+
+    /// True if a frame of the segment begins in these bytes of its file.
+    fn holds_frame(&self, bytes: &[u8], segment: u32, from: u64) -> bool {
+        (0..bytes.len()).step_by(FRAME_ALIGNMENT).any(|at| {
+            let bytes = &bytes[at..];
+            let Ok(offset) = u32::try_from(from + at as u64) else { return false };
+            segment::may_be_frame(bytes)
+                && FrameHeader::decode(bytes, self.salt, segment, offset).is_some()
+        })
     }
 
     /// Every stream's messages must reach from its beginning to its tail.

@@ -105,6 +105,11 @@ impl FrameHeader {
     }
 }
 
+/// A quick look: true for every frame, and for little else.
+pub(super) fn may_be_frame(bytes: &[u8]) -> bool {
+    bytes.starts_with(&FRAME_MAGIC.to_le_bytes())
+}
+
 /// Starts a frame in an empty buffer; records follow.
 pub(super) fn begin_frame(buffer: &mut Vec<u8>) {
     debug_assert!(buffer.is_empty(), "one frame is built at a time");

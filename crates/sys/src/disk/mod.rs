@@ -19,7 +19,8 @@ pub use sim::{SimDisk, SimFaults};
 pub trait Disk: Send + Sync + fmt::Debug {
     /// Makes a directory and its missing parents. Durable after `sync_dir` of each parent.
     fn create_dir_all(&self, path: &Path) -> io::Result<()>;
-    /// Opens an existing file for reading and writing.
+    /// Opens an existing file for reading and writing, or only for reading if that is all that
+    /// is allowed.
     fn open(&self, path: &Path) -> io::Result<Arc<dyn File>>;
     /// Makes a new file, or fails with `AlreadyExists`. The name is durable after `sync_dir`.
     fn create(&self, path: &Path) -> io::Result<Arc<dyn File>>;

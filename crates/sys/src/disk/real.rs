@@ -30,7 +30,10 @@ impl Disk for RealDisk {
     }
 
     fn open(&self, path: &Path) -> io::Result<Arc<dyn File>> {
-        let file = OpenOptions::new().read(true).write(true).open(path)?;
+        let file = match OpenOptions::new().read(true).write(true).open(path) {
+            Err(error) if may_be_readable(&error) => OpenOptions::new().read(true).open(path)?,
+            opened => opened?,
+        };
         Ok(Arc::new(RealFile { file }))
     }
 
@@ -131,6 +134,11 @@ impl RealFile {
         }
         Ok(())
     }
+}
+
+/// Secrets, for one, are often mounted so that nobody can write them.
+fn may_be_readable(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem)
 }
 
 #[cfg(test)]
