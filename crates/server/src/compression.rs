@@ -6,7 +6,12 @@ use bytes::Bytes;
 use flate2::{Compression, write::GzEncoder};
 use http::{HeaderMap, header};
 
-use crate::{etag::Tag, names, response::Reply, service::Call};
+use crate::{
+    call::Call,
+    etag::Tag,
+    names,
+    response::{Content, Reply},
+};
 
 /// Below this a compressed answer is hardly smaller.
 const BYTES_MIN: usize = 1024;
@@ -14,19 +19,25 @@ const BYTES_MIN: usize = 1024;
 const INLINE_BYTES_MAX: usize = 16 * 1024;
 
 /// Puts the bytes into the reply, compressed if the client wants that.
-pub(crate) async fn apply(call: &Call<'_>, reply: Reply, bytes: Bytes) -> Reply {
+pub(crate) async fn apply(call: &Call<'_>, reply: Reply, content: Content) -> Reply {
     let reply = reply.header(&header::VARY, names::ACCEPT_ENCODING.clone());
-    match compressed(call, &bytes).await {
+    match compressed(call, &content).await {
         Some(smaller) => encoded(reply, smaller),
-        None => reply.bytes(bytes),
+        None => reply.body(content),
     }
 }
 
 /// The same for bytes with a tag: the compressed ones are another representation.
-pub(crate) async fn apply_tagged(call: &Call<'_>, reply: Reply, bytes: Bytes, tag: &Tag) -> Reply {
-    match compressed(call, &bytes).await {
+pub(crate) async fn apply_tagged(
+    call: &Call<'_>,
+    reply: Reply,
+    content: Content,
+    tag: &Tag,
+) -> Reply {
+    let reply = reply.header(&header::VARY, names::ACCEPT_ENCODING.clone());
+    match compressed(call, &content).await {
         Some(smaller) => encoded(reply, smaller).header(&header::ETAG, tag.compressed()),
-        None => reply.bytes(bytes),
+        None => reply.body(content).header(&header::ETAG, tag.plain()),
     }
 }
 
@@ -34,22 +45,25 @@ fn encoded(reply: Reply, bytes: Bytes) -> Reply {
     reply.header(&header::CONTENT_ENCODING, names::GZIP.clone()).bytes(bytes)
 }
 
-async fn compressed(call: &Call<'_>, bytes: &Bytes) -> Option<Bytes> {
-    if bytes.len() < BYTES_MIN || !accepts_gzip(&call.head.headers) {
+/// None if the content had better be sent as it is.
+async fn compressed(call: &Call<'_>, content: &Content) -> Option<Bytes> {
+    if content.len() < BYTES_MIN || !accepts_gzip(&call.head.headers) {
         return None;
     }
-    let smaller = if bytes.len() <= INLINE_BYTES_MAX {
-        gzip(bytes)
+    let (len, content) = (content.len(), content.clone());
+    let smaller = if len <= INLINE_BYTES_MAX {
+        gzip(content)
     } else {
-        let bytes = bytes.clone();
-        call.service.sys.spawn.blocking(move || gzip(&bytes)).await
+        // Boxed, because hardly any answer comes this way and all would carry the room for it.
+        Box::pin(call.service.sys.spawn.blocking(move || gzip(content))).await
     };
-    smaller.filter(|smaller| smaller.len() < bytes.len())
+    smaller.filter(|smaller| smaller.len() < len)
 }
 
-fn gzip(bytes: &[u8]) -> Option<Bytes> {
-    let mut encoder = GzEncoder::new(Vec::with_capacity(bytes.len() / 4), Compression::fast());
-    encoder.write_all(bytes).ok()?;
+fn gzip(content: Content) -> Option<Bytes> {
+    let room = Vec::with_capacity(content.len() / 4);
+    let mut encoder = GzEncoder::new(room, Compression::fast());
+    content.pieces().try_for_each(|piece| encoder.write_all(&piece)).ok()?;
     encoder.finish().ok().map(Bytes::from)
 }
 

@@ -25,8 +25,9 @@ use tokio::{net::TcpStream, sync::OwnedSemaphorePermit};
 use tokio_rustls::TlsAcceptor;
 
 use crate::{
+    call::Peer,
     phase::Phase,
-    service::{self, Peer, Service},
+    service::{self, Service},
 };
 
 /// Requests that one HTTP/2 connection may have under way.

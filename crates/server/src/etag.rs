@@ -1,13 +1,15 @@
 //! Entity tags: which life of the stream, from where to where, and whether it ended there.
 
-use std::fmt;
+use std::fmt::Write as _;
 
 use http::{HeaderMap, HeaderValue, header};
 use log::{Chunk, Freshness, Incarnation};
 use wire::Offset;
 
-use crate::response::header_value;
-
+/// Room for the incarnation, two offsets and what surrounds them.
+const TAG_BYTES_USUAL: usize = 96;
+/// What the tag of the end of a closed stream ends with.
+const CLOSED_SUFFIX: &str = ":c";
 /// What the tag of a compressed answer ends with, before the closing quote.
 const GZIP_SUFFIX: &str = ":gz";
 
@@ -31,11 +33,32 @@ impl Tag {
     }
 
     pub(crate) fn plain(&self) -> HeaderValue {
-        header_value(format_args!("\"{self}\""))
+        self.quoted("")
     }
 
     pub(crate) fn compressed(&self) -> HeaderValue {
-        header_value(format_args!("\"{self}{GZIP_SUFFIX}\""))
+        self.quoted(GZIP_SUFFIX)
+    }
+
+    fn quoted(&self, suffix: &str) -> HeaderValue {
+        let mut quoted = String::with_capacity(TAG_BYTES_USUAL);
+        quoted.push('"');
+        self.write(&mut quoted);
+        quoted.push_str(suffix);
+        quoted.push('"');
+        HeaderValue::try_from(quoted).expect("digits and punctuation")
+    }
+
+    /// What stands between the quotes.
+    fn write(&self, tag: &mut String) {
+        write!(tag, "{}", self.incarnation.get()).expect("writing to a string cannot fail");
+        for offset in [self.start, self.end] {
+            tag.push(':');
+            tag.push_str(str::from_utf8(&offset.token()).expect("digits and an underscore"));
+        }
+        if self.closed {
+            tag.push_str(CLOSED_SUFFIX);
+        }
     }
 
     /// True if `If-None-Match` says that the client has these bytes, in either encoding.
@@ -44,19 +67,12 @@ impl Tag {
         if lists.peek().is_none() {
             return false;
         }
-        let own = self.to_string();
+        let mut own = String::with_capacity(TAG_BYTES_USUAL);
+        self.write(&mut own);
         lists.filter_map(|list| list.to_str().ok()).flat_map(tags).any(|tag| match tag {
             Listed::Any => true,
             Listed::Opaque(opaque) => opaque.strip_suffix(GZIP_SUFFIX).unwrap_or(opaque) == own,
         })
-    }
-}
-
-impl fmt::Display for Tag {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { incarnation, start, end, closed } = self;
-        let closed = if *closed { ":c" } else { "" };
-        write!(f, "{}:{start}:{end}{closed}", incarnation.get())
     }
 }
 

@@ -19,11 +19,14 @@
 //! ```
 //!
 //! In reading order: `settings` is what an operator may change; `server`, `listener` and
-//! `connection` bring requests in; `service` routes them; `request`, `handlers` and `response` are
-//! the way through; `follow` is for readers who stay; `problem` is what they hear when it fails.
-//! `auth`, `rate`, `cors`, `etag`, `compression` and `metrics` each do one thing on that way.
+//! `connection` bring requests in; `service` routes each `call`; `request`, `handlers` and
+//! `response` are the way through; `follow` is for readers who stay; `problem` is what they hear
+//! when it fails. `auth`, `rate`, `budget`, `cors`, `etag`, `compression` and `metrics` each do one
+//! thing on that way.
 
 mod auth;
+mod budget;
+mod call;
 mod compression;
 mod connection;
 mod cors;

@@ -32,6 +32,7 @@ pub(crate) struct Listener {
     service: Arc<Service>,
     /// A permit per connection.
     connections: Arc<Semaphore>,
+    connections_max: u32,
     /// A permit per connection too many.
     turned_away: Arc<Semaphore>,
 }
@@ -52,9 +53,11 @@ impl Listener {
         tls: Option<Arc<ServerConfig>>,
         service: Arc<Service>,
     ) -> Self {
-        let connections = Arc::new(Semaphore::new(service.settings.limits.connections_max));
+        let connections_max = service.settings.limits.connections_max;
+        let connections_max = u32::try_from(connections_max).unwrap_or(u32::MAX);
+        let connections = Arc::new(Semaphore::new(connections_max as usize));
         let turned_away = Arc::new(Semaphore::new(TURNED_AWAY_MAX));
-        Self { socket, tls, service, connections, turned_away }
+        Self { socket, tls, service, connections, connections_max, turned_away }
     }
 
     /// Takes connections until `shutdown`.
@@ -74,11 +77,9 @@ impl Listener {
 
     /// Takes no more connections, and waits until the last one is done or cut off.
     pub(crate) async fn drain(self) {
-        let Self { socket, service, connections, .. } = self;
+        let Self { socket, service, connections, connections_max: all, .. } = self;
         drop(socket);
         service.phases.enter(Phase::Draining);
-        let all = service.settings.limits.connections_max;
-        let all = u32::try_from(all).unwrap_or(u32::MAX);
         let patience = service.settings.drain_timeout;
         let gone = connections.acquire_many(all);
         if service.sys.clock.timeout(patience, gone).await.is_err() {

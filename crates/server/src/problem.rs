@@ -45,6 +45,7 @@ pub(crate) enum Kind {
     ExpectedOffsetConflict,
     ProducerFenced,
     ProducerGap,
+    TooManyProducers,
     StreamGone,
     NameTaken,
     OffsetTrimmed,
@@ -53,6 +54,7 @@ pub(crate) enum Kind {
     Unsupported,
     Overloaded,
     Unavailable,
+    Poisoned,
     Internal,
 }
 
@@ -71,12 +73,15 @@ impl Kind {
             | Self::SequenceConflict
             | Self::ExpectedOffsetConflict
             | Self::ProducerGap
+            | Self::TooManyProducers
             | Self::NameTaken => StatusCode::CONFLICT,
             Self::StreamGone | Self::OffsetTrimmed => StatusCode::GONE,
             Self::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
             Self::TooManyRequests => StatusCode::TOO_MANY_REQUESTS,
             Self::Unsupported => StatusCode::NOT_IMPLEMENTED,
-            Self::Overloaded | Self::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
+            Self::Overloaded | Self::Unavailable | Self::Poisoned => {
+                StatusCode::SERVICE_UNAVAILABLE
+            }
             Self::Internal => StatusCode::INTERNAL_SERVER_ERROR,
         }
     }
@@ -100,6 +105,7 @@ impl Kind {
             }
             Self::ProducerFenced => ("producer-fenced", "A newer producer has taken over"),
             Self::ProducerGap => ("producer-gap", "A producer sequence is missing"),
+            Self::TooManyProducers => ("too-many-producers", "The stream has too many producers"),
             Self::StreamGone => ("stream-gone", "The stream was deleted"),
             Self::NameTaken => ("name-taken", "The name belongs to a deleted stream"),
             Self::OffsetTrimmed => ("offset-trimmed", "The messages are no longer kept"),
@@ -108,6 +114,7 @@ impl Kind {
             Self::Unsupported => ("unsupported", "This server cannot do that"),
             Self::Overloaded => ("overloaded", "The server is busy"),
             Self::Unavailable => ("unavailable", "The server cannot serve now"),
+            Self::Poisoned => ("poisoned", "The log accepts no more writes"),
             Self::Internal => ("internal", "The server failed"),
         }
     }
@@ -147,6 +154,11 @@ impl Problem {
     /// Nothing was done, and the same request may succeed in a second.
     pub(crate) fn overloaded(detail: &'static str) -> Self {
         Self::new(Kind::Overloaded, detail).with(&header::RETRY_AFTER, names::ONE_SECOND.clone())
+    }
+
+    /// A write failed, and the process must restart to recover.
+    pub(crate) fn poisoned() -> Self {
+        Self::new(Kind::Poisoned, "a write failed; the server accepts no more until it restarts")
     }
 
     pub(crate) fn with(mut self, name: &'static HeaderName, value: HeaderValue) -> Self {
@@ -206,7 +218,7 @@ facts! {
     StreamExists => StreamExists;
     ContentTypeMismatch => ContentTypeMismatch;
     ProducerEpochStart => BadRequest;
-    TooManyProducers => TooManyRequests;
+    TooManyProducers => TooManyProducers;
     OffsetUnknown => BadRequest;
     OffsetBeyondTail => BadRequest;
     Unsupported => Unsupported;
@@ -284,7 +296,7 @@ impl From<Unavailable> for Problem {
             // What the disk said is for the operator, not for the client.
             Unavailable::Poisoned(why) => {
                 tracing::error!(%why, "the log accepts no more writes; restart to recover");
-                Self::new(Kind::Unavailable, "the log accepts no more writes until it is restarted")
+                Self::poisoned()
             }
             other => {
                 tracing::error!(error = %other, "the log cannot serve");

@@ -1,14 +1,19 @@
 //! The server: bound, then run.
 
-use std::{future::Future, io, net::SocketAddr, sync::Arc};
+use std::{
+    future::Future,
+    io,
+    net::SocketAddr,
+    sync::{Arc, atomic::AtomicBool},
+};
 
 use log::Log;
 use sys::Sys;
-use tokio::sync::Semaphore;
 
 use crate::{
     Auth, BadAuth, BadTls, Settings,
     auth::Guard,
+    budget::Budget,
     cors::Cors,
     listener::{self, Listener},
     metrics::Metrics,
@@ -77,8 +82,9 @@ impl Server {
             rate: settings.limits.rate.map(RateLimit::new),
             metrics: Metrics::default(),
             phases: Phases::new(),
-            inflight: Semaphore::new(settings.limits.inflight_bytes_max),
-            seats: Arc::new(Semaphore::new(settings.limits.live_readers_max)),
+            poisoned: AtomicBool::new(false),
+            inflight: Budget::new(settings.limits.inflight_bytes_max),
+            seats: Budget::new(settings.limits.live_readers_max),
             log,
             sys,
             settings,

@@ -1,23 +1,29 @@
 //! The service: from a request to an answer.
 
-use std::{net::IpAddr, sync::Arc, time::Duration};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
-use http::{HeaderValue, Method, Request, Response, header, request::Parts};
+use http::{HeaderValue, Method, Request, Response, request::Parts};
 use hyper::body::Incoming;
 use log::Log;
 use sys::Sys;
-use tokio::sync::Semaphore;
 use wire::{Address, StreamPath};
 
 use crate::{
     Settings,
-    auth::{Access, Client, Guard},
+    auth::{Access, Guard},
+    budget::Budget,
+    call::{Call, Peer},
     cors::Cors,
     handlers,
     metrics::Metrics,
-    names,
     phase::Phases,
-    problem::Problem,
+    problem::{Kind, Problem},
     rate::RateLimit,
     response::Body,
     route::Route,
@@ -38,26 +44,12 @@ pub(crate) struct Service {
     pub(crate) rate: Option<RateLimit>,
     pub(crate) metrics: Metrics,
     pub(crate) phases: Phases,
-    /// A permit per byte of request bodies.
-    pub(crate) inflight: Semaphore,
-    /// A permit per live reader.
-    pub(crate) seats: Arc<Semaphore>,
-}
-
-/// Who is on the other end of a connection.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Peer {
-    pub(crate) ip: IpAddr,
-    pub(crate) scheme: &'static str,
-}
-
-/// One request under way.
-#[derive(Debug)]
-pub(crate) struct Call<'a> {
-    pub(crate) service: &'a Arc<Service>,
-    pub(crate) head: &'a Parts,
-    pub(crate) peer: Peer,
-    pub(crate) client: Client,
+    /// True once the log refused a write because an earlier one failed.
+    pub(crate) poisoned: AtomicBool,
+    /// Bytes of request bodies.
+    pub(crate) inflight: Budget,
+    /// Live readers.
+    pub(crate) seats: Budget,
 }
 
 /// Answers a request, and keeps the books.
@@ -70,13 +62,28 @@ pub(crate) async fn answer(
     let (head, body) = request.into_parts();
     let mut response = match route(service, peer, &head, body).await {
         Ok(response) => response,
-        Err(problem) => problem.into_response(),
+        Err(problem) => {
+            service.note(&problem);
+            problem.into_response()
+        }
     };
     service.cors.stamp(response.headers_mut());
     let took = service.sys.clock.elapsed() - began;
     service.metrics.answered(&head.method, &response, took);
     trace(&head, &response, took);
     response
+}
+
+impl Service {
+    pub(crate) fn is_poisoned(&self) -> bool {
+        self.poisoned.load(Ordering::Relaxed)
+    }
+
+    fn note(&self, problem: &Problem) {
+        if problem.kind() == Kind::Poisoned {
+            self.poisoned.store(true, Ordering::Relaxed);
+        }
+    }
 }
 
 fn trace(head: &Parts, response: &Response<Body>, took: Duration) {
@@ -95,99 +102,47 @@ async fn route(
     head: &Parts,
     body: Incoming,
 ) -> Result<Response<Body>, Problem> {
-    let route = Route::of(head.uri.path());
-    match (route, &head.method) {
+    let enter = || Call::enter(service, peer, head);
+    match (Route::of(head.uri.path()), &head.method) {
         (Route::Unknown, _) => Err(Problem::not_found("streams are at /v1/stream/{path}")),
         (_, &Method::OPTIONS) => Ok(service.cors.preflight()),
-        (Route::Health, &Method::GET | &Method::HEAD) => Ok(handlers::health()),
-        (Route::Ready, &Method::GET | &Method::HEAD) => handlers::ready(service),
-        (Route::Health | Route::Ready, _) => Err(Problem::method_not_allowed(&READ_METHODS)),
-        (Route::Stream(_) | Route::Streams | Route::Reserved | Route::Metrics, _) => {
-            let client = service.guard.identify(&head.headers)?;
-            let call = Call { service, head, peer, client };
-            call.within_rate()?;
-            guarded(&call, route, body).await
-        }
-    }
-}
-
-/// Answers a client who is known, if not yet allowed.
-async fn guarded(
-    call: &Call<'_>,
-    route: Route<'_>,
-    body: Incoming,
-) -> Result<Response<Body>, Problem> {
-    match (route, &call.head.method) {
-        (Route::Stream(path), method) => {
-            let Some(access) = Access::of(method) else {
-                return Err(Problem::method_not_allowed(&STREAM_METHODS));
-            };
-            let path = StreamPath::from_url(path)?;
-            call.client.require(access, &path)?;
-            stream(call, &path.into(), body).await
-        }
+        (Route::Stream(path), _) => stream(&enter()?, path, body).await,
         (Route::Streams, &Method::GET | &Method::HEAD) => {
+            let call = enter()?;
             call.client.require_everywhere(&[Access::Read, Access::Admin])?;
-            handlers::list(call).await
+            Box::pin(handlers::list(&call)).await
         }
         (Route::Metrics, &Method::GET | &Method::HEAD) => {
-            call.client.require_everywhere(&[Access::Admin])?;
-            Ok(handlers::metrics(call.service))
+            enter()?.client.require_everywhere(&[Access::Admin])?;
+            Ok(handlers::metrics(service))
         }
-        (Route::Streams | Route::Metrics, _) => Err(Problem::method_not_allowed(&READ_METHODS)),
-        _ => Err(Problem::not_found("this server has no subscriptions")),
+        // Where subscriptions will be served.
+        (Route::Reserved, _) => {
+            enter()?;
+            Err(Problem::not_found("this server has no subscriptions"))
+        }
+        (Route::Health, &Method::GET | &Method::HEAD) => handlers::health(service),
+        (Route::Ready, &Method::GET | &Method::HEAD) => handlers::ready(service),
+        (Route::Streams | Route::Metrics | Route::Health | Route::Ready, _) => {
+            Err(Problem::method_not_allowed(&READ_METHODS))
+        }
     }
 }
 
-async fn stream(
-    call: &Call<'_>,
-    address: &Address,
-    body: Incoming,
-) -> Result<Response<Body>, Problem> {
+async fn stream(call: &Call<'_>, path: &str, body: Incoming) -> Result<Response<Body>, Problem> {
+    let Some(access) = Access::of(&call.head.method) else {
+        return Err(Problem::method_not_allowed(&STREAM_METHODS));
+    };
+    let path = StreamPath::from_url(path)?;
+    call.client.require(access, &path)?;
+    let address = Address::from(path);
     match call.head.method {
-        Method::POST => handlers::append(call, address, body).await,
-        Method::GET => handlers::read(call, address).await,
-        Method::HEAD => handlers::head(call, address).await,
-        Method::PUT => handlers::create(call, address, body).await,
-        Method::DELETE => handlers::delete(call, address).await,
+        Method::POST => handlers::append(call, &address, body).await,
+        Method::GET => handlers::read(call, &address).await,
+        Method::HEAD => handlers::head(call, &address).await,
+        // Boxed: seldom asked for, and every request would carry the room for it.
+        Method::PUT => Box::pin(handlers::create(call, &address, body)).await,
+        Method::DELETE => Box::pin(handlers::delete(call, &address)).await,
         _ => Err(Problem::method_not_allowed(&STREAM_METHODS)),
-    }
-}
-
-impl Call<'_> {
-    /// The scheme the client used.
-    pub(crate) fn scheme(&self) -> &str {
-        let forwarded = self.forwarded(&names::X_FORWARDED_PROTO);
-        match forwarded {
-            Some("https") => "https",
-            Some("http") => "http",
-            _ => self.peer.scheme,
-        }
-    }
-
-    /// The host the client asked for.
-    pub(crate) fn host(&self) -> &str {
-        let authority = self.head.uri.authority().map(http::uri::Authority::as_str);
-        let host = || self.head.headers.get(header::HOST)?.to_str().ok();
-        authority.or_else(host).unwrap_or("localhost")
-    }
-
-    fn within_rate(&self) -> Result<(), Problem> {
-        let Some(rate) = &self.service.rate else { return Ok(()) };
-        let forwarded = self.forwarded(&names::X_FORWARDED_FOR).and_then(|ip| ip.parse().ok());
-        let admitted = match self.client.name() {
-            Some(name) => rate.admit_name(name),
-            None => rate.admit_ip(forwarded.unwrap_or(self.peer.ip)),
-        };
-        admitted.inspect_err(|_| self.service.metrics.shed())
-    }
-
-    /// What the nearest proxy says, if there is one to trust: it appends to the list.
-    fn forwarded(&self, name: &'static http::HeaderName) -> Option<&str> {
-        if !self.service.settings.trust_proxy {
-            return None;
-        }
-        let last = self.head.headers.get_all(name).iter().next_back()?.to_str().ok()?;
-        last.rsplit(',').next().map(str::trim)
     }
 }

@@ -26,9 +26,10 @@ impl Dice {
 
     /// A number of a range of sizes, small ones as often as large ones.
     pub(crate) fn magnitude(&self, range: RangeInclusive<u64>) -> u64 {
-        let doublings = range.end().max(&1).ilog2() - range.start().max(&1).ilog2();
-        let low = range.start() << self.between(0..=u64::from(doublings));
-        self.between(low..=(2 * low).clamp(low, *range.end()))
+        let (start, end) = (*range.start(), *range.end());
+        let doublings = u64::from((end / start).ilog2());
+        let low = start << self.between(0..=doublings);
+        self.between(low..=(2 * low).min(end))
     }
 
     pub(crate) fn percent(&self, percent: u64) -> bool {

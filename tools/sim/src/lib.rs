@@ -1,1 +1,32 @@
-//! Stub.
+//! The crash simulation of the file engine: one seed decides everything that happens, and an oracle
+//! judges it.
+//!
+//! A run is a log on a simulated disk and a crowd that uses it: producers, writers, readers,
+//! followers, and stewards who make, fork, trim and delete streams. Meanwhile syncs fail, the disk
+//! fills up, and at some point the power goes. The log is opened again, looked at from end to end,
+//! and used on, for several lives. It is not a benchmark, and it tests no HTTP.
+//!
+//! ```
+//! let outcome = sim::run(7);
+//! assert_eq!(outcome.failure(), None);
+//! ```
+//!
+//! Reading order: [`oracle`] says what must hold; [`plan`] what a seed decides; [`life`] how a life
+//! goes; [`actors`] who takes part; [`client`] how they ask; [`inspect`] what is looked at when all
+//! is quiet; [`witness`] what the disk saw.
+
+mod actors;
+mod client;
+mod coverage;
+mod dice;
+mod inspect;
+mod life;
+mod oracle;
+mod plan;
+mod residue;
+mod seed;
+mod witness;
+mod world;
+
+pub use coverage::{Coverage, Event};
+pub use seed::{Outcome, run, run_many};

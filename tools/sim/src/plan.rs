@@ -35,6 +35,8 @@ pub(crate) struct Life {
     pub(crate) operations: u64,
     pub(crate) weather: Weather,
     pub(crate) ending: Ending,
+    /// Other ways in which the power cut at its end could have gone, to be looked at.
+    pub(crate) what_ifs: u64,
 }
 
 /// What goes wrong while the log serves.
@@ -43,6 +45,8 @@ pub(crate) enum Weather {
     Fair,
     FailingSyncs,
     FailingWrites,
+    /// Only what the log writes in the background fails: no client may notice.
+    FailingBackground,
     FullDisk,
 }
 
@@ -98,9 +102,10 @@ impl Life {
             false => Vec::new(),
         };
         let weather = match dice.between(0..=99) {
-            0..60 => Weather::Fair,
-            60..75 => Weather::FailingSyncs,
-            75..85 => Weather::FailingWrites,
+            0..50 => Weather::Fair,
+            50..63 => Weather::FailingSyncs,
+            63..72 => Weather::FailingWrites,
+            72..85 => Weather::FailingBackground,
             _ => Weather::FullDisk,
         };
         let ending = match dice.between(0..=99) {
@@ -108,7 +113,21 @@ impl Life {
             70..90 => Ending::Close,
             _ => Ending::CloseThenPowerCut,
         };
-        Self { settings, opening_cuts, operations: dice.magnitude(10..=60), weather, ending }
+        let what_ifs = if dice.percent(30) { dice.between(1..=3) } else { 0 };
+        let operations = dice.magnitude(10..=120);
+        Self { settings, opening_cuts, operations, weather, ending, what_ifs }
+    }
+
+    /// A life in which nothing goes wrong.
+    pub(crate) fn calm(settings: Settings) -> Self {
+        Self {
+            settings,
+            opening_cuts: Vec::new(),
+            operations: 0,
+            weather: Weather::Fair,
+            ending: Ending::Close,
+            what_ifs: 0,
+        }
     }
 }
 

@@ -21,8 +21,25 @@ const FIRST_FRAME_AT: u64 = 64;
 #[derive(Clone, Debug)]
 pub(crate) struct Witness {
     sim: SimDisk,
-    // Held for one note.
+    // Each is held for one note or look.
     notes: Arc<Mutex<Notes>>,
+    weather: Arc<Mutex<Weather>>,
+}
+
+/// What goes wrong, and where.
+#[derive(Clone, Debug, Default)]
+struct Weather {
+    faults: SimFaults,
+    reach: Reach,
+}
+
+/// Which files errors can hit. A power cut and a full disk hit all.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Reach {
+    #[default]
+    Everything,
+    /// Only what is written in the background: packs and checkpoints.
+    Background,
 }
 
 /// What was seen.
@@ -33,9 +50,16 @@ pub(crate) struct Notes {
     /// Checkpoints that were put in force.
     pub(crate) checkpoints: u64,
     /// Operations that failed although the power was on.
-    pub(crate) failures: Vec<(Area, io::ErrorKind)>,
+    pub(crate) failures: Vec<Failure>,
     /// The newest frame of the write-ahead log.
     frame: Option<Frame>,
+}
+
+/// An operation that failed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Failure {
+    pub(crate) area: Area,
+    pub(crate) is_sync: bool,
 }
 
 /// What a file is for.
@@ -75,7 +99,7 @@ struct WitnessFile {
 
 impl Witness {
     pub(crate) fn new(sim: SimDisk) -> Self {
-        Self { sim, notes: Arc::default() }
+        Self { sim, notes: Arc::default(), weather: Arc::default() }
     }
 
     pub(crate) fn sim(&self) -> &SimDisk {
@@ -86,24 +110,50 @@ impl Witness {
         self.notes.lock().clone()
     }
 
-    /// The power goes during the `count`-th durable operation from now.
-    pub(crate) fn cut_after(&self, count: u64, faults: SimFaults) {
-        let power_cut_at_op = Some(self.sim.op_count() + count);
-        self.sim.set_faults(SimFaults { power_cut_at_op, ..faults });
+    /// Replaces what goes wrong from here on.
+    pub(crate) fn set_faults(&self, faults: SimFaults, reach: Reach) {
+        self.sim.set_faults(faults.clone());
+        *self.weather.lock() = Weather { faults, reach };
     }
 
-    /// The disk after a power cut, with nothing going wrong any more.
+    pub(crate) fn clear_faults(&self) {
+        self.set_faults(SimFaults::default(), Reach::Everything);
+    }
+
+    /// The power goes during the `count`-th durable operation from now.
+    pub(crate) fn cut_after(&self, count: u64) {
+        let power_cut_at_op = Some(self.sim.op_count() + count);
+        let faults = SimFaults { power_cut_at_op, ..SimFaults::default() };
+        self.set_faults(faults, Reach::Everything);
+    }
+
+    pub(crate) fn is_off(&self) -> bool {
+        self.sim.is_off()
+    }
+
+    /// The disk after a power cut, with nothing going wrong any more. Asked again, it tells
+    /// another way in which the same cut could have ended.
     pub(crate) fn restart(&self) -> Self {
-        let sim = self.sim.restart();
-        sim.set_faults(SimFaults::default());
-        Self::new(sim)
+        let witness = Self::new(self.sim.restart());
+        witness.clear_faults();
+        witness
+    }
+
+    /// The same disk for a new process.
+    pub(crate) fn reopen(&self) -> Self {
+        let witness = Self::new(self.sim.clone());
+        witness.clear_faults();
+        witness
     }
 
     /// What is left on this disk of the newest frame that `before` wrote.
     pub(crate) fn remains_of_newest_frame(&self, before: &Notes) -> Option<Remains> {
         let frame = before.frame.as_ref()?;
         let mut found = vec![0; frame.bytes.len()];
-        self.sim.open(&frame.path).and_then(|file| file.read_exact_at(&mut found, frame.at)).ok()?;
+        self.sim
+            .open(&frame.path)
+            .and_then(|file| file.read_exact_at(&mut found, frame.at))
+            .ok()?;
         let to_boundary = SECTOR_BYTES - frame.at as usize % SECTOR_BYTES;
         let cut = to_boundary.min(found.len());
         let kept = sectors(&found, cut).zip(sectors(&frame.bytes, cut)).map(|(a, b)| a == b);
@@ -115,16 +165,43 @@ impl Witness {
         })
     }
 
-    fn note<T>(&self, area: Area, result: io::Result<T>) -> io::Result<T> {
+    fn call<T>(&self, area: Area, call: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+        self.call_or_sync(area, false, call)
+    }
+
+    fn sync<T>(&self, area: Area, call: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+        self.call_or_sync(area, true, call)
+    }
+
+    /// Makes a call in the weather of its area, and notes how it went.
+    fn call_or_sync<T>(
+        &self,
+        area: Area,
+        is_sync: bool,
+        call: impl FnOnce() -> io::Result<T>,
+    ) -> io::Result<T> {
+        let Weather { faults, reach } = self.weather.lock().clone();
+        let is_reached = reach == Reach::Everything || area.is_background();
+        self.sim.set_faults(match is_reached {
+            true => faults,
+            false => SimFaults { sync_error_ppm: 0, write_error_ppm: 0, ..faults },
+        });
+        let result = call();
         let mut notes = self.notes.lock();
         if let Err(error) = &result {
             if self.sim.is_off() {
                 notes.cut.get_or_insert(area);
             } else if error.kind() != io::ErrorKind::NotFound {
-                notes.failures.push((area, error.kind()));
+                notes.failures.push(Failure { area, is_sync });
             }
         }
         result
+    }
+}
+
+impl Area {
+    fn is_background(self) -> bool {
+        matches!(self, Self::Pack | Self::Checkpoint)
     }
 }
 
@@ -148,25 +225,25 @@ fn area_of_dir(path: &Path) -> Area {
 
 impl Disk for Witness {
     fn create_dir_all(&self, path: &Path) -> io::Result<()> {
-        self.note(Area::Other, self.sim.create_dir_all(path))
+        self.call(Area::Other, || self.sim.create_dir_all(path))
     }
 
     fn open(&self, path: &Path) -> io::Result<Arc<dyn File>> {
-        let file = self.note(area_of(path), self.sim.open(path))?;
+        let file = self.call(area_of(path), || self.sim.open(path))?;
         Ok(Arc::new(WitnessFile { witness: self.clone(), path: path.to_owned(), file }))
     }
 
     fn create(&self, path: &Path) -> io::Result<Arc<dyn File>> {
-        let file = self.note(area_of(path), self.sim.create(path))?;
+        let file = self.call(area_of(path), || self.sim.create(path))?;
         Ok(Arc::new(WitnessFile { witness: self.clone(), path: path.to_owned(), file }))
     }
 
     fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
-        self.note(area_of_dir(dir), self.sim.list(dir))
+        self.call(area_of_dir(dir), || self.sim.list(dir))
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        self.note(area_of(to), self.sim.rename(from, to))?;
+        self.call(area_of(to), || self.sim.rename(from, to))?;
         if area_of(to) == Area::Checkpoint {
             self.notes.lock().checkpoints += 1;
         }
@@ -174,15 +251,15 @@ impl Disk for Witness {
     }
 
     fn remove(&self, path: &Path) -> io::Result<()> {
-        self.note(area_of(path), self.sim.remove(path))
+        self.call(area_of(path), || self.sim.remove(path))
     }
 
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
-        self.note(area_of_dir(dir), self.sim.sync_dir(dir))
+        self.sync(area_of_dir(dir), || self.sim.sync_dir(dir))
     }
 
     fn lock(&self, path: &Path) -> io::Result<Lock> {
-        self.note(Area::Other, self.sim.lock(path))
+        self.call(Area::Other, || self.sim.lock(path))
     }
 }
 
@@ -208,11 +285,11 @@ impl File for WitnessFile {
             let frame = Frame { path: self.path.clone(), at: offset, bytes: buf.to_vec() };
             self.witness.notes.lock().frame = Some(frame);
         }
-        self.witness.note(self.area(), self.file.write_all_at(buf, offset))
+        self.witness.call(self.area(), || self.file.write_all_at(buf, offset))
     }
 
     fn sync(&self) -> io::Result<()> {
-        self.witness.note(self.area(), self.file.sync())
+        self.witness.sync(self.area(), || self.file.sync())
     }
 
     fn len(&self) -> io::Result<u64> {
@@ -220,10 +297,10 @@ impl File for WitnessFile {
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {
-        self.witness.note(self.area(), self.file.set_len(len))
+        self.witness.call(self.area(), || self.file.set_len(len))
     }
 
     fn allocate(&self, len: u64) -> io::Result<()> {
-        self.witness.note(self.area(), self.file.allocate(len))
+        self.witness.call(self.area(), || self.file.allocate(len))
     }
 }

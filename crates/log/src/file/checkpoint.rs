@@ -173,7 +173,7 @@ fn trailer(bytes: Bytes) -> Option<(u64, Incarnation)> {
     Some((take.u64()?, Incarnation(take.u64()?)))
 }
 
-fn entry(body: Bytes) -> Option<Entry> {
+pub(super) fn entry(body: Bytes) -> Option<Entry> {
     let mut take = Take::new(body);
     let (id, meta) = take_meta(&mut take)?;
     let count = take.varint()?;

@@ -19,3 +19,14 @@ pub fn record(input: &[u8]) {
     let again = record::read(&written.into(), Salt(7));
     assert_eq!(again, Some(Record::Change(change)), "a round trip changed the record");
 }
+
+/// Reads bytes as an entry of a checkpoint.
+pub fn checkpoint_entry(input: &[u8]) {
+    let _ = super::checkpoint::entry(Bytes::copy_from_slice(input));
+}
+
+/// Reads bytes as the records of a frame whose head vouches for them.
+pub fn frame(input: &[u8]) {
+    let Some((&count, body)) = input.split_first() else { return };
+    super::segment::read_vouched(body, u32::from(count), Salt(7));
+}

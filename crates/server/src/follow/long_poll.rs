@@ -5,13 +5,13 @@ use log::{Chunk, Freshness, StreamNotFound};
 use wire::{Address, ReadFrom};
 
 use crate::{
-    follow::{Seat, Waited, cursor, wait},
+    call::Call,
+    follow::{Seat, Waited, cursor, interrupt, wait},
     handlers::messages,
     names,
     problem::Problem,
     request::ReadParams,
     response::{Body, Reply},
-    service::Call,
 };
 
 /// Answers `GET ...?offset=&live=long-poll`.
@@ -24,13 +24,13 @@ pub(crate) async fn long_poll(
     let chunk = service.log.read(address, params.from, service.settings.chunk_bytes).await?;
     if chunk.runs.is_empty() && chunk.freshness != Freshness::Closed {
         let _seat = Seat::take(service)?;
-        let patience = service.settings.long_poll_timeout;
-        return match wait(service, address, chunk.next, patience).await? {
-            Waited::Moved => answer(call, params, &read_on(call, address, &chunk).await?).await,
-            Waited::TimedOut | Waited::Draining => answer(call, params, &chunk).await,
+        let mut interrupt = interrupt(service, service.settings.long_poll_timeout);
+        return match wait(service, address, chunk.next, &mut interrupt).await? {
+            Waited::Moved => answer(call, params, read_on(call, address, &chunk).await?).await,
+            Waited::TimedOut | Waited::Draining => answer(call, params, chunk).await,
         };
     }
-    answer(call, params, &chunk).await
+    answer(call, params, chunk).await
 }
 
 async fn read_on(call: &Call<'_>, address: &Address, before: &Chunk) -> Result<Chunk, Problem> {
@@ -46,7 +46,7 @@ async fn read_on(call: &Call<'_>, address: &Address, before: &Chunk) -> Result<C
 async fn answer(
     call: &Call<'_>,
     params: &ReadParams,
-    chunk: &Chunk,
+    chunk: Chunk,
 ) -> Result<Response<Body>, Problem> {
     let cursor = cursor(call.service, params.cursor.as_deref());
     if !chunk.runs.is_empty() {

@@ -4,7 +4,7 @@ mod long_poll;
 mod seat;
 mod sse;
 
-use std::{pin::pin, time::Duration};
+use std::{future::Future, pin::Pin, sync::Arc, time::Duration};
 
 use futures_util::future::{Either, select};
 use log::HeadError;
@@ -27,19 +27,31 @@ enum Waited {
     Draining,
 }
 
+/// What may end a wait besides the stream. It lasts for many waits, so that a busy stream sets no
+/// timer for each append.
+type Interrupt = Pin<Box<dyn Future<Output = Waited> + Send + Sync>>;
+
+fn interrupt(service: &Arc<Service>, patience: Duration) -> Interrupt {
+    let service = service.clone();
+    Box::pin(async move {
+        let draining = service.phases.reached(Phase::Draining);
+        match service.sys.clock.timeout(patience, draining).await {
+            Ok(()) => Waited::Draining,
+            Err(_) => Waited::TimedOut,
+        }
+    })
+}
+
 /// Waits until there is more than what lies before `after`.
 async fn wait(
     service: &Service,
     address: &Address,
     after: Offset,
-    patience: Duration,
+    interrupt: &mut Interrupt,
 ) -> Result<Waited, HeadError> {
-    let draining = pin!(service.phases.reached(Phase::Draining));
-    let either = select(service.log.tail(address, after), draining);
-    match service.sys.clock.timeout(patience, either).await {
-        Ok(Either::Left((moved, _))) => moved.map(|_| Waited::Moved),
-        Ok(Either::Right(_)) => Ok(Waited::Draining),
-        Err(_) => Ok(Waited::TimedOut),
+    match select(service.log.tail(address, after), interrupt).await {
+        Either::Left((moved, _)) => moved.map(|_| Waited::Moved),
+        Either::Right((waited, _)) => Ok(waited),
     }
 }
 

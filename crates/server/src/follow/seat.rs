@@ -2,28 +2,25 @@
 
 use std::sync::Arc;
 
-use tokio::sync::OwnedSemaphorePermit;
-
 use crate::{problem::Problem, service::Service};
 
 /// The right to follow a stream, given back when dropped.
 #[derive(Debug)]
 pub(crate) struct Seat {
     service: Arc<Service>,
-    _permit: OwnedSemaphorePermit,
 }
 
 impl Seat {
     pub(crate) fn take(service: &Arc<Service>) -> Result<Self, Problem> {
-        let Ok(permit) = service.seats.clone().try_acquire_owned() else {
+        if !service.seats.take(1) {
             service.metrics.shed();
             return Err(Problem::overloaded("too many live readers; retry after a second"));
-        };
+        }
         service.metrics.follower_came();
-        Ok(Self { service: service.clone(), _permit: permit })
+        Ok(Self { service: service.clone() })
     }
 
-    pub(crate) fn service(&self) -> &Service {
+    pub(crate) fn service(&self) -> &Arc<Service> {
         &self.service
     }
 }
@@ -31,5 +28,6 @@ impl Seat {
 impl Drop for Seat {
     fn drop(&mut self) {
         self.service.metrics.follower_left();
+        self.service.seats.give_back(1);
     }
 }

@@ -12,17 +12,20 @@ use wire::{
 };
 
 use crate::{
-    follow::{Seat, Waited, cursor, wait},
+    call::Call,
+    follow::{Interrupt, Seat, Waited, cursor, interrupt, wait},
     names,
     problem::Problem,
     request::ReadParams,
     response::{Body, Reply},
-    service::Call,
 };
 
 /// Lives end up to this share of a life earlier, so that readers who came together do not all
 /// come back together.
 const LIFE_JITTER_SHARE: u32 = 10;
+
+/// Room for what stands around the data of two events.
+const EVENTS_BYTES_USUAL: usize = 256;
 
 /// Answers `GET ...?offset=&live=sse`.
 pub(crate) async fn sse(
@@ -34,6 +37,7 @@ pub(crate) async fn sse(
     let chunk = service.log.read(address, params.from, service.settings.event_bytes).await?;
     let seat = Seat::take(service)?;
     let encoding = encoding(&chunk.content_type);
+    let life = life(call);
     let follower = Box::new(Follower {
         address: address.clone(),
         incarnation: chunk.incarnation,
@@ -41,7 +45,8 @@ pub(crate) async fn sse(
         cursor: cursor(service, params.cursor.as_deref()),
         next: chunk.next,
         step: Step::Send(chunk),
-        ends_at: service.sys.clock.elapsed() + life(call),
+        ends_at: service.sys.clock.elapsed() + life,
+        interrupt: interrupt(service, service.settings.sse_keep_alive.min(life)),
         seat,
     });
     let reply = Reply::new(StatusCode::OK)
@@ -82,6 +87,8 @@ struct Follower {
     next: Offset,
     step: Step,
     ends_at: Duration,
+    /// Fires when it is time to show a sign of life.
+    interrupt: Interrupt,
     seat: Seat,
 }
 
@@ -114,7 +121,8 @@ impl Follower {
 
     /// A data event, if there is data, and always its control event.
     fn send(&mut self, chunk: &Chunk) -> Bytes {
-        let mut frame = BytesMut::new();
+        let data_bytes: usize = chunk.runs.iter().map(|run| run.data().len()).sum();
+        let mut frame = BytesMut::with_capacity(data_bytes + EVENTS_BYTES_USUAL);
         if !chunk.runs.is_empty() {
             write_data(&mut frame, self.encoding, &chunk.runs);
         }
@@ -142,10 +150,18 @@ impl Follower {
     }
 
     /// None when it is time to end.
-    async fn wait(&self) -> Option<Waited> {
+    async fn wait(&mut self) -> Option<Waited> {
         let service = self.seat.service();
-        let left = self.ends_at.checked_sub(service.sys.clock.elapsed())?;
-        let patience = left.min(service.settings.sse_keep_alive);
-        wait(service, &self.address, self.next, patience).await.ok()
+        self.life_left()?;
+        let waited = wait(service, &self.address, self.next, &mut self.interrupt).await.ok()?;
+        if waited == Waited::TimedOut {
+            let patience = self.life_left()?.min(service.settings.sse_keep_alive);
+            self.interrupt = interrupt(service, patience);
+        }
+        Some(waited)
+    }
+
+    fn life_left(&self) -> Option<Duration> {
+        self.ends_at.checked_sub(self.seat.service().sys.clock.elapsed())
     }
 }

@@ -6,11 +6,11 @@ use log::{Append, Appended, Closing, Outcome};
 use wire::{Address, ContentType, Messages, Producer, json};
 
 use crate::{
+    call::Call,
     names,
     problem::Problem,
     request::{self, Received, receive, single},
     response::{Body, Reply},
-    service::Call,
 };
 
 /// Answers `POST /v1/stream/{path}`.

@@ -7,12 +7,12 @@ use wire::{Address, ContentType, Expiry, Messages, Offset, StreamPath, SubOffset
 
 use crate::{
     auth::Access,
+    call::Call,
     names,
     problem::Problem,
     request::{self, Received, receive, single},
     response::{Body, Reply},
     route::STREAM_ROOT,
-    service::Call,
 };
 
 /// Answers `PUT /v1/stream/{path}`.

@@ -4,11 +4,11 @@ use http::{Response, StatusCode};
 use wire::Address;
 
 use crate::{
+    call::Call,
     handlers::head,
     problem::Problem,
     request::Removal,
     response::{Body, Reply},
-    service::Call,
 };
 
 /// Answers `DELETE /v1/stream/{path}`, with `?erase=true` for the forks too, or with

@@ -5,10 +5,10 @@ use log::Head;
 use wire::{Address, Expiry};
 
 use crate::{
+    call::Call,
     names,
     problem::Problem,
     response::{Body, Reply},
-    service::Call,
 };
 
 /// Answers `HEAD /v1/stream/{path}`.

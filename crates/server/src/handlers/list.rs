@@ -6,11 +6,11 @@ use serde::Serialize;
 use wire::{Expiry, Timestamp};
 
 use crate::{
+    call::Call,
     compression, names,
     problem::Problem,
     request,
-    response::{Body, Reply},
-    service::Call,
+    response::{Body, Content, Reply},
 };
 
 #[derive(Serialize)]
@@ -45,7 +45,7 @@ pub(crate) async fn list(call: &Call<'_>) -> Result<Response<Body>, Problem> {
     let reply = Reply::new(StatusCode::OK)
         .header(&header::CONTENT_TYPE, names::JSON.clone())
         .header(&header::CACHE_CONTROL, names::NO_STORE.clone());
-    Ok(compression::apply(call, reply, json.into()).await.into_response())
+    Ok(compression::apply(call, reply, Content::Whole(json.into())).await.into_response())
 }
 
 impl From<&Listed> for Entry {

@@ -10,14 +10,18 @@ use crate::{
     service::Service,
 };
 
-/// Answers `GET /healthz`: the process runs.
-pub(crate) fn health() -> Response<Body> {
-    text("ok\n")
+/// Answers `GET /healthz`: the process runs, and need not be restarted.
+pub(crate) fn health(service: &Service) -> Result<Response<Body>, Problem> {
+    match service.is_poisoned() {
+        false => Ok(text("ok\n")),
+        true => Err(Problem::poisoned()),
+    }
 }
 
 /// Answers `GET /readyz`: the process wants traffic.
 pub(crate) fn ready(service: &Service) -> Result<Response<Body>, Problem> {
     match service.phases.now() {
+        _ if service.is_poisoned() => Err(Problem::poisoned()),
         Phase::Serving => Ok(text("ready\n")),
         Phase::Draining | Phase::Closed => {
             Err(Problem::new(Kind::Unavailable, "the server is shutting down"))

@@ -1,16 +1,17 @@
 //! GET: read what is there, or follow what comes.
 
-use bytes::Bytes;
-use http::{Response, StatusCode, header};
+use http::{HeaderValue, Response, StatusCode, header};
 use log::{Chunk, Freshness};
-use wire::{Address, Cursor, ReadFrom, json};
+use wire::{Address, Cursor, ReadFrom};
 
 use crate::{
-    compression, etag, follow, names,
+    call::Call,
+    compression,
+    etag::Tag,
+    follow, names,
     problem::Problem,
     request::{Live, ReadParams},
-    response::{Body, Reply},
-    service::Call,
+    response::{Body, Content, Reply},
 };
 
 /// Answers `GET /v1/stream/{path}`.
@@ -18,8 +19,9 @@ pub(crate) async fn read(call: &Call<'_>, address: &Address) -> Result<Response<
     let params = ReadParams::parse(call.head.uri.query())?;
     match params.live {
         Live::CatchUp => catch_up(call, address, params.from).await,
-        Live::LongPoll => follow::long_poll(call, address, &params).await,
-        Live::Sse => follow::sse(call, address, &params).await,
+        // Boxed, so that those who do not stay need not carry the room for it.
+        Live::LongPoll => Box::pin(follow::long_poll(call, address, &params)).await,
+        Live::Sse => Box::pin(follow::sse(call, address, &params)).await,
     }
 }
 
@@ -29,54 +31,53 @@ async fn catch_up(
     from: ReadFrom,
 ) -> Result<Response<Body>, Problem> {
     let chunk = call.service.log.read(address, from, call.service.settings.chunk_bytes).await?;
-    Ok(messages(call, from, &chunk, None).await)
+    Ok(messages(call, from, chunk, None).await)
 }
 
 /// The answer that carries a chunk.
 pub(crate) async fn messages(
     call: &Call<'_>,
     from: ReadFrom,
-    chunk: &Chunk,
+    chunk: Chunk,
     cursor: Option<Cursor>,
 ) -> Response<Body> {
-    let describe = |status| {
-        let reply = Reply::new(status)
-            .content_type(&chunk.content_type)
-            .offset(&names::NEXT_OFFSET, chunk.next)
-            .freshness(chunk.freshness);
-        match cursor {
-            Some(cursor) => reply.text(&names::CURSOR, cursor),
-            None => reply,
-        }
-    };
     if from == ReadFrom::Now {
         // Where now was is known to this reader only.
-        return describe(StatusCode::OK)
+        return describe(StatusCode::OK, &chunk, cursor)
             .header(&header::CACHE_CONTROL, names::NO_STORE.clone())
-            .bytes(bytes(chunk))
+            .body(Content::of(&chunk.content_type, chunk.runs))
             .into_response();
     }
-    let tag = etag::Tag::of(chunk);
-    let cacheable = |reply: Reply| {
-        reply
-            .header(&header::CACHE_CONTROL, cache_control(call, chunk))
+    let tag = Tag::of(&chunk);
+    let cache_control = cache_control(call, &chunk);
+    if tag.is_known_to(&call.head.headers) {
+        return describe(StatusCode::NOT_MODIFIED, &chunk, cursor)
+            .header(&header::CACHE_CONTROL, cache_control)
             .header(&header::VARY, names::ACCEPT_ENCODING.clone())
             .header(&header::ETAG, tag.plain())
-    };
-    if tag.is_known_to(&call.head.headers) {
-        return cacheable(describe(StatusCode::NOT_MODIFIED)).into_response();
+            .into_response();
     }
-    let reply = cacheable(describe(StatusCode::OK));
-    compression::apply_tagged(call, reply, bytes(chunk), &tag).await.into_response()
+    let reply =
+        describe(StatusCode::OK, &chunk, cursor).header(&header::CACHE_CONTROL, cache_control);
+    let content = Content::of(&chunk.content_type, chunk.runs);
+    compression::apply_tagged(call, reply, content, &tag).await.into_response()
 }
 
-fn bytes(chunk: &Chunk) -> Bytes {
-    if chunk.content_type.is_json() { json::join(&chunk.runs) } else { chunk.bytes() }
+/// What was read, and how far the reader has come.
+fn describe(status: StatusCode, chunk: &Chunk, cursor: Option<Cursor>) -> Reply {
+    let reply = Reply::new(status)
+        .content_type(&chunk.content_type)
+        .offset(&names::NEXT_OFFSET, chunk.next)
+        .freshness(chunk.freshness);
+    match cursor {
+        Some(cursor) => reply.text(&names::CURSOR, cursor),
+        None => reply,
+    }
 }
 
 /// Messages never change, so caches may keep them. "Nothing yet" does change, and a writer that
 /// reads its own write must not be told it again.
-fn cache_control(call: &Call<'_>, chunk: &Chunk) -> http::HeaderValue {
+fn cache_control(call: &Call<'_>, chunk: &Chunk) -> HeaderValue {
     if chunk.runs.is_empty() && chunk.freshness == Freshness::UpToDate {
         names::NO_CACHE.clone()
     } else if call.service.guard.is_open() {

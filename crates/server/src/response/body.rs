@@ -11,13 +11,17 @@ use bytes::Bytes;
 use futures_util::Stream;
 use http_body::{Frame, SizeHint};
 
+use crate::response::{Content, content::Pieces};
+
 /// The body of an answer. The connection asks for the next frame when it has room for it, so a
 /// slow reader holds one frame and not more.
 pub(crate) enum Body {
     /// Nothing.
     Empty,
-    /// Bytes at hand; none once they are taken.
+    /// Bytes at hand.
     Full(Bytes),
+    /// Messages that are joined as the reader takes them.
+    Pieces(Box<Pieces>),
     /// Frames made one by one, as the reader takes them.
     Frames(Frames),
 }
@@ -25,9 +29,13 @@ pub(crate) enum Body {
 /// Frames that end by themselves.
 pub(crate) type Frames = Pin<Box<dyn Stream<Item = Bytes> + Send>>;
 
-impl Body {
-    pub(crate) fn full(bytes: Bytes) -> Self {
-        if bytes.is_empty() { Self::Empty } else { Self::Full(bytes) }
+impl From<Content> for Body {
+    fn from(content: Content) -> Self {
+        match content {
+            Content::Whole(bytes) if bytes.is_empty() => Self::Empty,
+            Content::Whole(bytes) => Self::Full(bytes),
+            Content::Joined(pieces) => Self::Pieces(Box::new(pieces)),
+        }
     }
 }
 
@@ -46,6 +54,7 @@ impl http_body::Body for Body {
                 *self = Self::Empty;
                 Poll::Ready(Some(Ok(Frame::data(bytes))))
             }
+            Self::Pieces(pieces) => Poll::Ready(pieces.next().map(|b| Ok(Frame::data(b)))),
             Self::Frames(frames) => {
                 frames.as_mut().poll_next(context).map(|next| next.map(|b| Ok(Frame::data(b))))
             }
@@ -53,13 +62,18 @@ impl http_body::Body for Body {
     }
 
     fn is_end_stream(&self) -> bool {
-        matches!(self, Self::Empty)
+        match self {
+            Self::Empty => true,
+            Self::Pieces(pieces) => pieces.bytes_left() == 0,
+            Self::Full(_) | Self::Frames(_) => false,
+        }
     }
 
     fn size_hint(&self) -> SizeHint {
         match self {
             Self::Empty => SizeHint::with_exact(0),
             Self::Full(bytes) => SizeHint::with_exact(bytes.len() as u64),
+            Self::Pieces(pieces) => SizeHint::with_exact(pieces.bytes_left() as u64),
             Self::Frames(_) => SizeHint::default(),
         }
     }
@@ -70,6 +84,7 @@ impl fmt::Debug for Body {
         match self {
             Self::Empty => f.write_str("Empty"),
             Self::Full(bytes) => write!(f, "Full({} bytes)", bytes.len()),
+            Self::Pieces(pieces) => write!(f, "Pieces({} bytes)", pieces.bytes_left()),
             Self::Frames(_) => f.write_str("Frames"),
         }
     }

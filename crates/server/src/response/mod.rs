@@ -1,6 +1,7 @@
 //! Answers: a status, headers and a body, put together without ceremony.
 
 mod body;
+mod content;
 
 use std::fmt::{self, Write as _};
 
@@ -10,6 +11,7 @@ use log::Freshness;
 use wire::{ContentType, Offset};
 
 pub(crate) use body::Body;
+pub(crate) use content::Content;
 
 use crate::names;
 
@@ -71,13 +73,12 @@ impl Reply {
         }
     }
 
-    pub(crate) fn bytes(mut self, bytes: Bytes) -> Self {
-        self.body = Body::full(bytes);
-        self
+    pub(crate) fn bytes(self, bytes: Bytes) -> Self {
+        self.body(Content::Whole(bytes))
     }
 
-    pub(crate) fn body(mut self, body: Body) -> Self {
-        self.body = body;
+    pub(crate) fn body(mut self, body: impl Into<Body>) -> Self {
+        self.body = body.into();
         self
     }
 

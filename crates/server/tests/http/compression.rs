@@ -44,7 +44,10 @@ async fn short_answers_and_events_are_not() {
     server.create("/v1/stream/a", "text/plain").await;
     server.append("/v1/stream/a", "text/plain", "hello").await.expect(204);
     let close = Request::new("POST", "/v1/stream/a").header("stream-closed", "true");
-    server.ask(close.header("content-type", "text/plain").body(&"x".repeat(5000))).await.expect(204);
+    server
+        .ask(close.header("content-type", "text/plain").body(&"x".repeat(5000)))
+        .await
+        .expect(204);
     for target in ["/v1/stream/a?offset=-1&live=sse", "/v1/stream/b"] {
         let get = Request::new("GET", target).header("accept-encoding", "gzip");
         assert_eq!(server.ask(get).await.header("content-encoding"), None, "{target}");

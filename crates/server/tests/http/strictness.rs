@@ -18,7 +18,10 @@ async fn a_header_sent_twice_is_refused() {
         producer().header("producer-id", "p").body("x"),
         producer().header("producer-epoch", "0").body("x"),
         producer().header("producer-seq", "0").body("x"),
-        post().header("stream-expected-offset", "a").header("stream-expected-offset", "b").body("x"),
+        post()
+            .header("stream-expected-offset", "a")
+            .header("stream-expected-offset", "b")
+            .body("x"),
         put().header("stream-ttl", "60").header("stream-ttl", "60"),
         put().header("stream-ttl", "60").header("stream-expires-at", "2099-01-01T00:00:00Z"),
         put().header("stream-forked-from", "a").header("stream-forked-from", "a"),
@@ -35,7 +38,17 @@ async fn a_header_sent_twice_is_refused() {
 async fn names_are_plain() {
     let server = Harness::start().await;
     for path in [
-        "a%zz", "a%2", "a%2Fb", "a%00", "a%0a", "a//b", "a/", "/a", "a/../b", "a/%2e%2e/b", "%ff",
+        "a%zz",
+        "a%2",
+        "a%2Fb",
+        "a%00",
+        "a%0a",
+        "a//b",
+        "a/",
+        "/a",
+        "a/../b",
+        "a/%2e%2e/b",
+        "%ff",
         "a%5Cb",
     ] {
         let answer = server.ask(Request::new("PUT", &format!("/v1/stream/{path}"))).await;

@@ -22,16 +22,16 @@ use tokio::{
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A server that runs until it is dropped or stopped.
-pub struct Harness {
-    pub sys: Sys,
-    pub log: Arc<MemoryLog>,
-    pub address: SocketAddr,
+pub(crate) struct Harness {
+    pub(crate) sys: Sys,
+    pub(crate) log: Arc<MemoryLog>,
+    pub(crate) address: SocketAddr,
     stop: oneshot::Sender<()>,
     running: Task,
 }
 
 /// Settings for tests: any port, short waits.
-pub fn settings() -> Settings {
+pub(crate) fn settings() -> Settings {
     Settings {
         listen: "127.0.0.1:0".parse().unwrap(),
         long_poll_timeout: Duration::from_millis(200),
@@ -41,23 +41,23 @@ pub fn settings() -> Settings {
 }
 
 /// A file that the tests come with.
-pub fn fixture(name: &str) -> PathBuf {
+pub(crate) fn fixture(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(name)
 }
 
 impl Harness {
-    pub async fn start() -> Self {
+    pub(crate) async fn start() -> Self {
         Self::with(settings()).await
     }
 
-    pub async fn with(settings: Settings) -> Self {
+    pub(crate) async fn with(settings: Settings) -> Self {
         let sys = Sys::real();
         let log = Arc::new(MemoryLog::new(&sys));
         Self::serving(sys, log.clone(), log, settings).await
     }
 
     /// Serves `served`; `log` is what tests look into.
-    pub async fn serving(
+    pub(crate) async fn serving(
         sys: Sys,
         log: Arc<MemoryLog>,
         served: Arc<dyn Log>,
@@ -72,35 +72,35 @@ impl Harness {
         Self { sys, log, address, stop, running }
     }
 
-    pub async fn connect(&self) -> Wire {
+    pub(crate) async fn connect(&self) -> Wire {
         let socket = TcpStream::connect(self.address).await.unwrap();
         Wire { socket, sys: self.sys.clone(), unread: Vec::new() }
     }
 
     /// One request on a connection of its own.
-    pub async fn ask(&self, request: Request<'_>) -> Answer {
+    pub(crate) async fn ask(&self, request: Request<'_>) -> Answer {
         let mut wire = self.connect().await;
         wire.send(request.header("connection", "close").to_string()).await;
         wire.answer().await
     }
 
-    pub async fn get(&self, target: &str) -> Answer {
+    pub(crate) async fn get(&self, target: &str) -> Answer {
         self.ask(Request::new("GET", target)).await
     }
 
     /// Creates a stream of this content type.
-    pub async fn create(&self, target: &str, content_type: &str) {
+    pub(crate) async fn create(&self, target: &str, content_type: &str) {
         let put = Request::new("PUT", target).header("content-type", content_type);
         self.ask(put).await.expect(201);
     }
 
     /// Appends to a stream of this content type.
-    pub async fn append(&self, target: &str, content_type: &str, body: &str) -> Answer {
+    pub(crate) async fn append(&self, target: &str, content_type: &str, body: &str) -> Answer {
         self.ask(Request::new("POST", target).header("content-type", content_type).body(body)).await
     }
 
     /// Asks the server to end, and returns a future that resolves when it has.
-    pub fn stop(self) -> impl Future<Output = ()> {
+    pub(crate) fn stop(self) -> impl Future<Output = ()> {
         let _ = self.stop.send(());
         self.running.join()
     }
@@ -108,7 +108,7 @@ impl Harness {
 
 /// A request that is written as its parts say, sensible or not.
 #[derive(Clone)]
-pub struct Request<'a> {
+pub(crate) struct Request<'a> {
     method: &'a str,
     target: &'a str,
     headers: Vec<(&'a str, String)>,
@@ -116,16 +116,16 @@ pub struct Request<'a> {
 }
 
 impl<'a> Request<'a> {
-    pub fn new(method: &'a str, target: &'a str) -> Self {
+    pub(crate) fn new(method: &'a str, target: &'a str) -> Self {
         Self { method, target, headers: Vec::new(), body: "" }
     }
 
-    pub fn header(mut self, name: &'a str, value: impl Into<String>) -> Self {
+    pub(crate) fn header(mut self, name: &'a str, value: impl Into<String>) -> Self {
         self.headers.push((name, value.into()));
         self
     }
 
-    pub fn body(mut self, body: &'a str) -> Self {
+    pub(crate) fn body(mut self, body: &'a str) -> Self {
         self.body = body;
         self
     }
@@ -145,7 +145,7 @@ impl fmt::Display for Request<'_> {
 }
 
 /// A connection.
-pub struct Wire {
+pub(crate) struct Wire {
     socket: TcpStream,
     sys: Sys,
     unread: Vec<u8>,
@@ -153,19 +153,19 @@ pub struct Wire {
 
 /// An answer, its body as sent but for the chunking.
 #[derive(Debug)]
-pub struct Answer {
-    pub status: u16,
+pub(crate) struct Answer {
+    pub(crate) status: u16,
     head: String,
-    pub body: Vec<u8>,
+    pub(crate) body: Vec<u8>,
 }
 
 impl Wire {
-    pub async fn send(&mut self, bytes: impl AsRef<[u8]>) {
+    pub(crate) async fn send(&mut self, bytes: impl AsRef<[u8]>) {
         self.socket.write_all(bytes.as_ref()).await.unwrap();
     }
 
     /// Reads one answer. A body without a length lasts until the connection ends.
-    pub async fn answer(&mut self) -> Answer {
+    pub(crate) async fn answer(&mut self) -> Answer {
         let head = self.until("\r\n\r\n").await;
         let mut answer = Answer {
             status: head.split(' ').nth(1).expect("a status line").parse().unwrap(),
@@ -185,17 +185,18 @@ impl Wire {
     }
 
     /// Reads the head of an answer whose body goes on.
-    pub async fn head(&mut self) -> Answer {
+    pub(crate) async fn head(&mut self) -> Answer {
         let head = self.until("\r\n\r\n").await;
         let status = head.split(' ').nth(1).expect("a status line").parse().unwrap();
         Answer { status, head, body: Vec::new() }
     }
 
     /// Reads up to and including `end`.
-    pub async fn until(&mut self, end: &str) -> String {
+    pub(crate) async fn until(&mut self, end: &str) -> String {
         let mut searched = 0;
         loop {
-            let found = self.unread[searched..].windows(end.len()).position(|w| w == end.as_bytes());
+            let found =
+                self.unread[searched..].windows(end.len()).position(|w| w == end.as_bytes());
             if let Some(at) = found {
                 let bytes = self.take(searched + at + end.len());
                 return String::from_utf8(bytes).unwrap();
@@ -206,7 +207,7 @@ impl Wire {
     }
 
     /// One chunk of a body that goes on; none at its end.
-    pub async fn chunk(&mut self) -> Option<Vec<u8>> {
+    pub(crate) async fn chunk(&mut self) -> Option<Vec<u8>> {
         let size = self.until("\r\n").await;
         let size = usize::from_str_radix(size.trim_end(), 16).unwrap();
         let mut chunk = self.exactly(size + 2).await;
@@ -215,7 +216,7 @@ impl Wire {
     }
 
     /// Everything until the connection ends.
-    pub async fn rest(&mut self) -> Vec<u8> {
+    pub(crate) async fn rest(&mut self) -> Vec<u8> {
         while self.more().await {}
         std::mem::take(&mut self.unread)
     }
@@ -255,23 +256,23 @@ impl Wire {
 }
 
 impl Answer {
-    pub fn header(&self, name: &str) -> Option<&str> {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.head.lines().skip(1).find_map(|line| {
             let (found, value) = line.split_once(':')?;
             found.eq_ignore_ascii_case(name).then(|| value.trim())
         })
     }
 
-    pub fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         String::from_utf8(self.body.clone()).unwrap()
     }
 
-    pub fn next_offset(&self) -> String {
+    pub(crate) fn next_offset(&self) -> String {
         self.header("stream-next-offset").expect("a Stream-Next-Offset").to_owned()
     }
 
     /// The code of a problem.
-    pub fn code(&self) -> String {
+    pub(crate) fn code(&self) -> String {
         assert_eq!(self.header("content-type"), Some("application/problem+json"), "{self:?}");
         let document: serde_json::Value = serde_json::from_slice(&self.body).unwrap();
         assert_eq!(document["status"], self.status);
@@ -279,7 +280,7 @@ impl Answer {
     }
 
     #[track_caller]
-    pub fn expect(self, status: u16) -> Self {
+    pub(crate) fn expect(self, status: u16) -> Self {
         assert_eq!(self.status, status, "{}\n{}", self.head, String::from_utf8_lossy(&self.body));
         self
     }

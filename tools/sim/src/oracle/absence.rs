@@ -31,8 +31,9 @@ impl Oracle {
         };
         let by_then = |stream: &super::Stream| stream.died.is_some_and(|at| at <= before.tick);
         let deleted = by_then(&self.streams[&id]) && self.streams[&id].erased.is_none();
+        self.is_gone_for_good(address, id, now);
         match absence {
-            Absence::Gone => demand(self.may_have_forks(id, now), || {
+            Absence::Gone => demand(self.may_have_forks(id), || {
                 format!("{address} has no forks that could keep it, but the answer was Gone")
             }),
             Absence::NotFound => demand(!deleted || !self.must_have_forks(id, now), || {
@@ -41,16 +42,26 @@ impl Oracle {
         }
     }
 
-    fn may_have_forks(&self, id: Incarnation, now: UnixMs) -> bool {
+    /// Somebody was told that a stream is not there: only one past its time may come back.
+    fn is_gone_for_good(&mut self, address: &Address, id: Incarnation, now: UnixMs) {
+        let tick = self.next_tick();
+        let is_current = self.name(address).making.is_none();
+        let stream = self.stream_mut(id);
+        if is_current && !stream.may_be_expired(now) {
+            stream.died.get_or_insert(tick);
+        }
+    }
+
+    fn may_have_forks(&self, id: Incarnation) -> bool {
         let stream = &self.streams[&id];
         let making = self.names.values().filter_map(|name| name.making.as_ref());
         let mut sources = making.filter_map(|make| make.fork.as_ref()).map(|fork| fork.parent);
-        sources.any(|source| source == id)
-            || stream.forks.iter().any(|fork| {
-                // A fork past its time stays until somebody sweeps it up.
-                let expired = self.streams[fork].died.is_none() && self.was_never_erased(*fork);
-                expired || self.standing(*fork, now) != Standing::Absent || self.may_have_forks(*fork, now)
-            })
+        // A fork past its time stays until somebody sweeps it up.
+        let may_exist =
+            |fork: &Incarnation| self.streams[fork].died.is_none() && self.was_never_erased(*fork);
+        stream.may_have_unseen_forks
+            || sources.any(|source| source == id)
+            || stream.forks.iter().any(|fork| may_exist(fork) || self.may_have_forks(*fork))
     }
 
     fn must_have_forks(&self, id: Incarnation, now: UnixMs) -> bool {

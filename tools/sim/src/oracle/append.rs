@@ -1,8 +1,12 @@
 //! Judging appends.
 
-use log::{Append, AppendError, Appended, Closing, Incarnation, Outcome, StreamGone, StreamNotFound};
+use log::{
+    Append, AppendError, Appended, Closing, Incarnation, Outcome, StreamGone, StreamNotFound,
+};
 use sys::UnixMs;
 use wire::{Address, ContentType, Offset, Producer, StreamSeq};
+
+use crate::dice::Dice;
 
 use super::{Absence, Fate, Known, Oracle, Verdict, Violation, demand};
 
@@ -23,7 +27,9 @@ pub(crate) struct Try {
 pub(crate) struct Appending {
     attempt: Try,
     id: Incarnation,
-    pub(crate) before: Known,
+    before: Known,
+    /// The highest `Stream-Seq` that was certainly stored when the try began.
+    seq_before: Option<StreamSeq>,
 }
 
 impl Try {
@@ -34,19 +40,36 @@ impl Try {
 }
 
 impl Oracle {
+    /// A `Stream-Seq` above all that were taken, or one that was taken.
+    pub(crate) fn draw_seq(&mut self, id: Incarnation, dice: &Dice) -> Option<StreamSeq> {
+        let taken = self.streams[&id].seq.clone();
+        if dice.percent(20) && taken.is_some() {
+            return taken;
+        }
+        format!("{:08}", self.submitted.len()).parse().ok()
+    }
+
     /// Makes messages for a stream, to be sent by one or more tries.
     pub(crate) fn compose(&mut self, id: Incarnation, sizes: &[usize], closes: bool) -> usize {
         let address = self.streams[&id].address.clone();
-        let number = self.submit(&address, Some(id), sizes, closes);
+        let number = self.submit(&address, Some(id), None, sizes, closes);
         self.stream_mut(id).open.push(number);
         number
     }
 
-    pub(crate) fn begin_append(&mut self, attempt: Try, now: UnixMs) -> (Appending, Append) {
+    /// Begins a try, unless the name leads to another stream by now.
+    pub(crate) fn begin_append(
+        &mut self,
+        attempt: Try,
+        now: UnixMs,
+    ) -> Option<(Appending, Append)> {
         let before = self.known(&attempt.address, now);
+        let id = self.submitted[attempt.number].incarnation?;
+        if before.incarnation != Some(id) || !self.is_usable(&attempt.address) {
+            return None;
+        }
         self.name(&attempt.address).users += 1;
         let submitted = &mut self.submitted[attempt.number];
-        let id = submitted.incarnation.expect("appends go to streams that are known");
         submitted.unsettled += 1;
         if submitted.fate == Fate::Never {
             submitted.fate = Fate::Maybe;
@@ -63,7 +86,8 @@ impl Oracle {
         let stream = self.stream_mut(id);
         stream.may_be_touched(now);
         stream.closing += usize::from(closes);
-        (Appending { attempt, id, before }, append)
+        let seq_before = stream.seq.clone();
+        Some((Appending { attempt, id, before, seq_before }, append))
     }
 
     /// The caller did not wait, or the log could not say what happened.
@@ -89,12 +113,14 @@ impl Oracle {
     }
 
     fn appended(&mut self, appending: &Appending, answer: &Appended, now: UnixMs) -> Verdict {
-        let Appending { attempt, id, before } = appending;
+        let Appending { attempt, id, before, .. } = appending;
         self.name(&attempt.address).users -= 1;
         demand(!self.was_gone(*id, before), || {
             format!("{} is gone, but took append {}", attempt.address, attempt.number)
         })?;
-        demand(attempt.content_type.is_none(), || "an append of a wrong type was taken".to_owned())?;
+        demand(attempt.content_type.is_none(), || {
+            "an append of a wrong type was taken".to_owned()
+        })?;
         match answer.outcome {
             Outcome::New => self.appended_new(appending, answer, now)?,
             Outcome::Duplicate => self.appended_before(appending, answer)?,
@@ -107,7 +133,11 @@ impl Oracle {
             stream.closing -= 1;
             stream.closed = true;
         }
-        demand(answer.closed == stream.closed || stream.closing > 0, || {
+        let is_wrong = match answer.closed {
+            true => !stream.closed && stream.closing == 0,
+            false => before.closed || closes,
+        };
+        demand(!is_wrong, || {
             format!("{stream}: append {} answers closed = {}", attempt.number, answer.closed)
         })?;
         stream.closed |= answer.closed;
@@ -115,7 +145,7 @@ impl Oracle {
     }
 
     fn appended_new(&mut self, appending: &Appending, answer: &Appended, now: UnixMs) -> Verdict {
-        let Appending { attempt, id, before } = appending;
+        let Appending { attempt, id, before, .. } = appending;
         let number = attempt.number;
         let submitted = &self.submitted[number];
         let count = submitted.messages.len() as u64;
@@ -133,7 +163,14 @@ impl Oracle {
         let state = answer.producer.map(|state| (state.epoch, state.seq));
         let sent = attempt.producer.as_ref().map(|producer| (producer.epoch, producer.seq));
         demand(state == sent, || format!("append {number} answers for producer {state:?}"))?;
-        self.stream_mut(*id).touched(before.at, now);
+        let stream = self.stream_mut(*id);
+        stream.touched(before.at, now);
+        if let Some(seq) = &attempt.seq {
+            demand(Some(seq) > appending.seq_before.as_ref(), || {
+                format!("append {number} of seq {seq} was taken after {:?}", appending.seq_before)
+            })?;
+            stream.seq = stream.seq.take().max(Some(seq.clone()));
+        }
         match count {
             0 => Ok(()),
             _ => self.place(*id, number, start),
@@ -142,7 +179,7 @@ impl Oracle {
 
     /// A duplicate is a promise, too: the append is stored.
     fn appended_before(&mut self, appending: &Appending, answer: &Appended) -> Verdict {
-        let Appending { attempt, id, before } = appending;
+        let Appending { attempt, id, before, .. } = appending;
         let number = attempt.number;
         let submitted = &mut self.submitted[number];
         let repeats_close = submitted.messages.is_empty() && attempt.producer.is_none();
@@ -168,7 +205,7 @@ impl Oracle {
         error: &AppendError,
         now: UnixMs,
     ) -> Verdict {
-        let Appending { attempt, id, before } = appending;
+        let Appending { attempt, id, before, .. } = appending;
         let number = attempt.number;
         self.name(&attempt.address).users -= 1;
         self.submitted[number].refused();
@@ -198,9 +235,10 @@ impl Oracle {
                 self.stream_mut(*id).reach(fact.tail)
             }
             AppendError::StreamSeq(fact) => {
-                demand(attempt.seq.as_ref() == Some(&fact.given) && fact.given <= fact.last, || {
-                    format!("append {number}: {error}")
-                })?;
+                demand(
+                    attempt.seq.as_ref() == Some(&fact.given) && fact.given <= fact.last,
+                    || format!("append {number}: {error}"),
+                )?;
                 demand(fact.tail >= before.tail, || format!("{error}: the tail was at {tail}"))
             }
             // What producers may be told, they judge themselves.

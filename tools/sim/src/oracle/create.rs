@@ -50,6 +50,10 @@ impl Make {
         let (address, begun) = (address.clone(), UnixMs::new(0));
         Self { address, content_type, expiry, fork: None, number: 0, begun }
     }
+
+    pub(crate) fn forked(self, from: ForkFrom) -> Self {
+        Self { fork: Some(from), ..self }
+    }
 }
 
 impl Oracle {
@@ -62,17 +66,16 @@ impl Oracle {
         now: UnixMs,
     ) -> Creating {
         let before = self.known(&make.address, now);
-        make.number = self.submit(&make.address, None, sizes, closes);
-        make.begun = now;
         let partial = make.fork.as_ref().and_then(|fork| fork.partial.clone());
+        make.number = self.submit(&make.address, None, partial, sizes, closes);
+        make.begun = now;
         let submitted = &mut self.submitted[make.number];
-        submitted.messages.splice(0..0, partial);
         (submitted.fate, submitted.unsettled) = (Fate::Maybe, 1);
         let source = make.fork.as_ref().map(|fork| fork.source.clone());
         let source_before = source.map(|source| {
-            let known = self.known(&source, now);
             self.name(&source).users += 1;
-            known
+            // To find out whether the place is a boundary, the log may read the stream.
+            self.begin_read(&source, now)
         });
         self.name(&make.address).making = Some(make.clone());
         Creating { make, before, source_before }
@@ -177,7 +180,9 @@ impl Oracle {
                 _ => wrong(),
             },
             ForkError::Trimmed(fact) => match from.offset {
-                Some(offset) if offset < fact.earliest && stream.earliest <= fact.earliest => Ok(()),
+                Some(offset) if offset < fact.earliest && stream.earliest <= fact.earliest => {
+                    Ok(())
+                }
                 _ => wrong(),
             },
             ForkError::Unavailable(_) => Ok(()),
@@ -217,7 +222,9 @@ impl Oracle {
                 let after = self.known(&make.address, now);
                 let taken = before.standing == Standing::Live
                     && after.incarnation == before.incarnation
-                    && before.incarnation.is_some_and(|id| self.standing(id, now) == Standing::Live);
+                    && before
+                        .incarnation
+                        .is_some_and(|id| self.standing(id, now) == Standing::Live);
                 demand(!taken, || format!("{} exists, and was made again", make.address))?;
                 self.adopt(make, head, now)
             }
@@ -247,7 +254,9 @@ impl Oracle {
         let own_start = own_start.map(|(position, byte)| Offset::new(position, byte));
         let expected = make.fork.as_ref().map_or(Some(Offset::START), |fork| fork.end);
         let matches = own_start.is_some() && (expected.is_none() || own_start == expected);
-        demand(matches, || format!("{address} ends at {}, not {count} after {expected:?}", head.tail))?;
+        demand(matches, || {
+            format!("{address} ends at {}, not {count} after {expected:?}", head.tail)
+        })?;
         let settings = head.content_type == make.content_type
             && head.expiry == make.expiry
             && head.closed == submitted.closes
@@ -266,7 +275,7 @@ impl Oracle {
 
     /// The name has a new life; the one before has ended.
     fn succeed(&mut self, address: &Address, id: Incarnation) {
-        let tick = self.tick;
+        let tick = self.next_tick();
         let name = self.name(address);
         name.making = None;
         let previous = name.current.replace(id);
@@ -287,7 +296,10 @@ impl Oracle {
         let possible = |earliest: Offset| head.earliest == earliest.min(end);
         let known = possible(source.earliest) || trims.iter().any(|trim| possible(*trim));
         demand(known || head.earliest <= source.earliest, || {
-            format!("{} begins at {}, its source at {}", make.address, head.earliest, source.earliest)
+            format!(
+                "{} begins at {}, its source at {}",
+                make.address, head.earliest, source.earliest
+            )
         })?;
         source.reach(end.max(source.tail))?;
         Ok(Some(Origin { parent: fork.parent, end }))

@@ -12,7 +12,8 @@ impl Oracle {
         let (number, index) = self.identify(owner, at, bytes)?;
         let append = &self.submitted[number];
         let before = append.messages[..index].iter().map(|message| message.len() as u64).sum();
-        let place = at.position.get().checked_sub(index as u64).zip(at.byte.get().checked_sub(before));
+        let place =
+            at.position.get().checked_sub(index as u64).zip(at.byte.get().checked_sub(before));
         let (position, byte) = place.ok_or_else(|| {
             Violation(format!("message {index} of append {number} stands at {at}: too early"))
         })?;

@@ -33,11 +33,11 @@ impl Oracle {
         pages: &[(StreamPath, Head)],
         now: UnixMs,
     ) -> Verdict {
-        demand(pages.is_sorted_by(|one, other| one.0 < other.0), || "a list is unsorted".to_owned())?;
-        let listed: BTreeMap<Address, Incarnation> = pages
-            .iter()
-            .map(|(path, head)| (path.clone().into(), head.incarnation))
-            .collect();
+        demand(pages.is_sorted_by(|one, other| one.0 < other.0), || {
+            "a list is unsorted".to_owned()
+        })?;
+        let listed: BTreeMap<Address, Incarnation> =
+            pages.iter().map(|(path, head)| (path.clone().into(), head.incarnation)).collect();
         let still_live = self.live(now);
         for (address, id) in &listing.live {
             let stayed = still_live.contains(&(address.clone(), *id));

@@ -6,9 +6,11 @@
 //! because it was refused. Then it demands:
 //!
 //! - **Nothing acknowledged is lost.** Every acknowledged append stands where its answer said, byte
-//!   for byte, until it is trimmed. Acknowledged creates, closes, trims and deletes stay in force: a
+//! for byte, until it is trimmed. Acknowledged creates, closes, trims and deletes stay in force:
+//!   a
 //!   closed stream takes nothing more, a trimmed prefix and a deleted stream never come back.
-//! - **Nothing is invented.** Every message was sent to that stream by somebody, stands in it at most
+//! - **Nothing is invented.** Every message was sent to that stream by somebody, stands in it at
+//!   most
 //!   once, and whole: with all other messages of its append, in their order.
 //! - **Nothing refused is stored**, and nothing that recovery dropped shows up later.
 //! - **Nothing shown is taken back.** What a reader saw, a list named or a refusal gave as its
@@ -22,7 +24,8 @@
 //!   much later: not after its last possible touch plus eleven tenths of that time.
 //!
 //! An answer that came while another request was under way may have been given before or after it.
-//! So a refusal is wrong only if its reason was false when the request began *and* when it ended, and
+//! So a refusal is wrong only if its reason was false when the request began *and* when it ended,
+//! and
 //! a success only if it was impossible all along. Messages are told apart by a tag, so that the
 //! oracle never has to guess which append it sees. To know which life of a name an append went to,
 //! clients make a name anew only while nobody else uses it ([`Oracle::is_idle`]).
@@ -44,23 +47,26 @@ use log::{Head, Incarnation};
 use sys::UnixMs;
 use wire::{Address, Offset};
 
+use crate::coverage::Event;
+
 pub(crate) use self::{
     absence::Absence,
-    append::{Appending, Try},
-    create::{Creating, ForkFrom, Make},
-    remove::Deleting,
+    append::Try,
+    create::{ForkFrom, Make},
+    recovered::Sighting,
     stream::Stream,
-    submitted::{Fate, Submitted},
+    submitted::{Fate, Submitted, TAG_BYTES},
 };
 
 /// All that is known.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Oracle {
     names: BTreeMap<Address, Name>,
     streams: BTreeMap<Incarnation, Stream>,
     submitted: Vec<Submitted>,
     /// Counts beginnings, to tell what was known before a request from what came later.
     tick: Tick,
+    events: Vec<Event>,
 }
 
 /// A moment between two requests.
@@ -73,7 +79,7 @@ pub(crate) struct Violation(pub(crate) String);
 pub(crate) type Verdict<T = ()> = Result<T, Violation>;
 
 /// What is known of a name.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Name {
     /// Its newest life, dead or alive.
     current: Option<Incarnation>,
@@ -113,7 +119,7 @@ pub(crate) fn demand(holds: bool, otherwise: impl FnOnce() -> String) -> Verdict
 impl Oracle {
     /// What is certain of a name now.
     pub(crate) fn known(&mut self, address: &Address, now: UnixMs) -> Known {
-        self.tick += 1;
+        let tick = self.next_tick();
         let name = self.names.entry(address.clone()).or_default();
         let (current, making) = (name.current, name.making.is_some());
         let standing = match current {
@@ -124,7 +130,7 @@ impl Oracle {
         let stream = current.map(|id| &self.streams[&id]);
         Known {
             at: now,
-            tick: self.tick,
+            tick,
             incarnation: current,
             standing,
             tail: stream.map_or(Offset::START, |stream| stream.tail),
@@ -158,12 +164,27 @@ impl Oracle {
         self.names.keys().cloned().collect()
     }
 
+    /// What was met since this was last asked.
+    pub(crate) fn take_events(&mut self) -> Vec<Event> {
+        std::mem::take(&mut self.events)
+    }
+
+    pub(crate) fn streams(&self) -> impl Iterator<Item = &Stream> {
+        self.streams.values()
+    }
+
     pub(crate) fn stream(&self, id: Incarnation) -> &Stream {
         &self.streams[&id]
     }
 
     pub(crate) fn current(&self, address: &Address) -> Option<Incarnation> {
         self.names.get(address)?.current
+    }
+
+    /// A moment after all that was before, and before all that comes.
+    fn next_tick(&mut self) -> Tick {
+        self.tick += 1;
+        self.tick
     }
 
     fn name(&mut self, address: &Address) -> &mut Name {

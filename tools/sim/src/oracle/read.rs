@@ -25,7 +25,7 @@ impl Oracle {
         now: UnixMs,
     ) -> Verdict {
         match answer {
-            Ok(chunk) => self.was_shown(address, from, before, chunk, now),
+            Ok(chunk) => self.was_shown(address, from, before, chunk),
             Err(error) => self.read_refused(address, from, before, error, now),
         }
     }
@@ -36,7 +36,6 @@ impl Oracle {
         from: ReadFrom,
         before: &Known,
         chunk: &Chunk,
-        now: UnixMs,
     ) -> Verdict {
         let id = chunk.incarnation;
         if !self.streams.contains_key(&id) {
@@ -61,7 +60,6 @@ impl Oracle {
             format!("{address}: a chunk of {} ends at {at}, and says {}", chunk.start, chunk.next)
         })?;
         let stream = self.stream_mut(id);
-        stream.touched(before.at, now);
         stream.reach(at)?;
         let is_last = chunk.freshness != Freshness::Behind;
         demand(!is_same || !is_last || at >= before.tail, || {
@@ -75,6 +73,13 @@ impl Oracle {
         demand(!is_wrong, || format!("{stream} is shown as {:?}", chunk.freshness))?;
         stream.closed |= says_closed;
         Ok(())
+    }
+
+    /// A read was answered by a log that takes writes, so it has prolonged the stream's life.
+    pub(crate) fn read_counts(&mut self, chunk: &Chunk, before: &Known, now: UnixMs) {
+        if let Some(stream) = self.streams.get_mut(&chunk.incarnation) {
+            stream.touched(before.at, now);
+        }
     }
 
     fn read_refused(
@@ -102,7 +107,12 @@ impl Oracle {
     }
 
     /// A refusal named the place where the stream begins.
-    fn was_trimmed(&mut self, address: &Address, before: &Known, earliest: wire::Offset) -> Verdict {
+    fn was_trimmed(
+        &mut self,
+        address: &Address,
+        before: &Known,
+        earliest: wire::Offset,
+    ) -> Verdict {
         let after = self.known(address, before.at);
         let name = self.name(address);
         let trims = name.trims.clone();

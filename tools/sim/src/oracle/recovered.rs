@@ -6,7 +6,9 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use log::{Head, Incarnation};
 use sys::UnixMs;
-use wire::{Address, Offset};
+use wire::{Address, Expiry, Offset};
+
+use crate::coverage::Event;
 
 use super::{Absence, Fate, Oracle, Standing, Verdict, Violation, demand};
 
@@ -16,7 +18,7 @@ pub(crate) type Sighting = BTreeMap<Address, Result<Head, Absence>>;
 impl Oracle {
     /// Settles which streams there are, and how they stand.
     pub(crate) fn settle(&mut self, sighting: &Sighting, now: UnixMs) -> Verdict {
-        self.settle_erasures(sighting);
+        self.settle_erasures(sighting, now);
         for (address, found) in sighting {
             match found {
                 Ok(head) => self.settle_found(address, head, now)?,
@@ -34,11 +36,11 @@ impl Oracle {
     }
 
     /// An erasure without an answer took the stream and all its forks, or none of them.
-    fn settle_erasures(&mut self, sighting: &Sighting) {
-        let tick = self.tick;
+    fn settle_erasures(&mut self, sighting: &Sighting, now: UnixMs) {
+        let tick = self.next_tick();
         for stream in self.streams.values_mut().filter(|stream| stream.erasing > 0) {
-            // Of a stream that was gone before, only the forks can tell.
-            if stream.died.is_some() {
+            // Of a stream that may be gone for another reason, only the forks can tell.
+            if stream.died.is_some() || stream.may_be_expired(now) {
                 continue;
             }
             let is_there = |head: &Head| head.incarnation == stream.incarnation;
@@ -78,15 +80,23 @@ impl Oracle {
 
     fn settle_missing(&mut self, address: &Address, absence: Absence, now: UnixMs) -> Verdict {
         let before = self.known(address, now);
-        let tick = self.tick;
+        let tick = self.next_tick();
         if let Some(make) = self.name(address).making.take() {
+            if let Some(fork) = make.fork.filter(|_| make.expiry != Expiry::Never) {
+                self.stream_mut(fork.parent).may_have_unseen_forks = true;
+            }
             let submitted = &mut self.submitted[make.number];
             (submitted.fate, submitted.unsettled) = (Fate::Never, 0);
         }
         self.absent(address, absence, &before, now)?;
         if let Some(id) = before.incarnation {
             demand(self.standing(id, now) != Standing::Live, || format!("{address} is lost"))?;
-            self.stream_mut(id).died.get_or_insert(tick);
+            let stream = self.stream_mut(id);
+            // One past its time may come back for a moment when reads were forgotten by a crash.
+            match stream.may_be_expired(now) && stream.died.is_none() {
+                true => self.events.push(Event::Expired),
+                false => _ = stream.died.get_or_insert(tick),
+            }
         }
         Ok(())
     }
@@ -108,26 +118,36 @@ impl Oracle {
         })?;
         let mut open = std::mem::take(&mut self.stream_mut(id).open);
         open.retain(|number| self.is_hidden(*number, head.earliest));
-        for number in &open {
-            self.submitted[*number].unsettled = 0;
-        }
         let stream = &self.streams[&id];
         let closers = stream.placed.values().filter(|number| self.submitted[**number].closes);
         demand(closers.count() == 0 || head.closed, || {
             format!("{stream} holds an append that closes it, but is open")
         })?;
+        if self.inherits_from_the_dead(id, head) {
+            self.events.push(Event::ForkOutlivedSource);
+        }
         self.stream_mut(id).open = open;
         self.check_promises(id, head.earliest)
+    }
+
+    fn inherits_from_the_dead(&self, id: Incarnation, head: &Head) -> bool {
+        let origin = self.streams[&id].origin;
+        origin.is_some_and(|origin| {
+            origin.end > head.earliest && self.streams[&origin.parent].died.is_some()
+        })
     }
 
     /// Settles an append, unless it may stand where nobody can look any more.
     fn is_hidden(&mut self, number: usize, earliest: Offset) -> bool {
         let submitted = &mut self.submitted[number];
-        if submitted.fate == Fate::Maybe && submitted.not_before < earliest {
-            return true;
-        }
-        if submitted.fate == Fate::Maybe {
-            (submitted.fate, submitted.unsettled) = (Fate::Never, 0);
+        match submitted.fate {
+            Fate::Maybe if submitted.not_before < earliest => return true,
+            Fate::Maybe => {
+                submitted.fate = Fate::Never;
+                self.events.push(Event::UnansweredDropped);
+            }
+            Fate::Stored if submitted.unsettled > 0 => self.events.push(Event::UnansweredStored),
+            Fate::Stored | Fate::Never => {}
         }
         submitted.unsettled = 0;
         submitted.fate == Fate::Stored && submitted.place.is_none()

@@ -120,7 +120,7 @@ impl Oracle {
         if answer.as_ref().is_err_and(|error| !error.has_no_side_effects()) {
             return Ok(());
         }
-        let tick = self.tick;
+        let tick = self.next_tick();
         let stream = self.stream_mut(*id);
         stream.deleting -= 1;
         stream.erasing -= usize::from(*delete == Delete::Erase);

@@ -1,12 +1,16 @@
 //! What is known of one life of a name.
 
-use std::{collections::BTreeMap, fmt, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    time::Duration,
+};
 
 use log::Incarnation;
 use sys::UnixMs;
-use wire::{Address, ContentType, Expiry, Offset};
+use wire::{Address, ContentType, Expiry, Offset, StreamSeq};
 
-use super::{Oracle, Standing, Tick, Verdict, demand};
+use super::{Oracle, Standing, TAG_BYTES, Tick, Verdict, demand};
 
 /// One stream.
 #[derive(Clone, Debug)]
@@ -24,6 +28,8 @@ pub(crate) struct Stream {
     pub(super) open: Vec<usize>,
     /// It ends here or later.
     pub(crate) tail: Offset,
+    /// The highest `Stream-Seq` that was certainly stored.
+    pub(super) seq: Option<StreamSeq>,
     /// It begins here, or at a trim that is under way.
     pub(crate) earliest: Offset,
     pub(crate) closed: bool,
@@ -36,6 +42,8 @@ pub(crate) struct Stream {
     pub(super) died: Option<Tick>,
     pub(super) erased: Option<Tick>,
     pub(super) forks: Vec<Incarnation>,
+    /// A fork may have been made, and have outlived its time before anybody saw it.
+    pub(super) may_have_unseen_forks: bool,
     touched: Touched,
 }
 
@@ -74,6 +82,7 @@ impl Stream {
             placed: BTreeMap::new(),
             open: Vec::new(),
             tail: head.tail,
+            seq: None,
             earliest: head.earliest,
             closed: head.closed,
             closing: 0,
@@ -82,6 +91,7 @@ impl Stream {
             died: None,
             erased: None,
             forks: Vec::new(),
+            may_have_unseen_forks: false,
             touched: Touched { certainly: *made.start(), perhaps: *made.end() },
         }
     }
@@ -167,6 +177,25 @@ impl Oracle {
         by_then(stream.died)
             || self.lineage(id).any(|stream| by_then(stream.erased))
             || stream.must_be_expired(before.at)
+    }
+
+    /// True if the stream, or one that it descends from, was certainly erased.
+    pub(crate) fn is_erased(&self, id: Incarnation) -> bool {
+        self.lineage(id).any(|stream| stream.erased.is_some())
+    }
+
+    /// The tags of the messages that nobody but this stream stores.
+    pub(crate) fn tags_of(&self, id: Incarnation) -> BTreeSet<String> {
+        let stream = &self.streams[&id];
+        let numbers: BTreeSet<usize> = stream.placed.values().copied().collect();
+        let messages = numbers.iter().flat_map(|number| {
+            // A message that is part of another has that one's tag.
+            let own = format!("{number:06}.");
+            let tags = self.submitted[*number].messages.iter().filter_map(|m| m.get(..TAG_BYTES));
+            let tags = tags.map(|tag| String::from_utf8_lossy(tag).into_owned());
+            tags.filter(move |tag| tag.starts_with(&own))
+        });
+        messages.collect()
     }
 
     /// The stream, the one it was forked from, and so on.

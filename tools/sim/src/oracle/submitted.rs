@@ -64,21 +64,23 @@ impl Submitted {
 }
 
 impl Oracle {
-    /// Notes messages before they are sent for the first time. `sizes` are their lengths beyond
-    /// the tag that makes each one unique.
+    /// Notes messages before they are sent for the first time: `partial` as it is, and then one of
+    /// each size beyond the tag that makes it unique.
     pub(super) fn submit(
         &mut self,
         address: &Address,
         incarnation: Option<Incarnation>,
+        partial: Option<Bytes>,
         sizes: &[usize],
         closes: bool,
     ) -> usize {
         let number = self.submitted.len();
-        let message = |(index, size): (usize, &usize)| message(number, index, *size);
+        let tagged = (usize::from(partial.is_some())..).zip(sizes);
+        let tagged = tagged.map(|(index, size)| message(number, index, *size));
         self.submitted.push(Submitted {
             address: address.clone(),
             incarnation,
-            messages: sizes.iter().enumerate().map(message).collect(),
+            messages: partial.into_iter().chain(tagged).collect(),
             closes,
             fate: Fate::Never,
             place: None,
@@ -93,6 +95,9 @@ impl Oracle {
     }
 }
 
+/// Bytes of the tag that each message begins with.
+pub(crate) const TAG_BYTES: usize = 10;
+
 /// A message that says which append it is of, and which of its messages.
 fn message(number: usize, index: usize, size: usize) -> Bytes {
     let mut text = format!("{number:06}.{index:02}:").into_bytes();
@@ -103,7 +108,7 @@ fn message(number: usize, index: usize, size: usize) -> Bytes {
 
 /// The append and message that a tag speaks of.
 pub(super) fn tag_of(message: &[u8]) -> Option<(usize, usize)> {
-    let tag = std::str::from_utf8(message.get(..10)?).ok()?;
+    let tag = std::str::from_utf8(message.get(..TAG_BYTES)?).ok()?;
     let (number, index) = tag.strip_suffix(':')?.split_once('.')?;
     Some((number.parse().ok()?, index.parse().ok()?))
 }

@@ -1,0 +1,69 @@
+//! Budgets: a bounded amount of something that is taken at once or not at all.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// What is left to take. Nobody waits for it, so it needs no queue and no lock.
+#[derive(Debug)]
+pub(crate) struct Budget {
+    left: AtomicUsize,
+}
+
+/// A part of a budget, given back when dropped.
+#[derive(Debug)]
+pub(crate) struct Share<'a> {
+    budget: &'a Budget,
+    amount: usize,
+}
+
+impl Budget {
+    pub(crate) fn new(amount: usize) -> Self {
+        Self { left: AtomicUsize::new(amount) }
+    }
+
+    /// An empty share, to grow.
+    pub(crate) fn share(&self) -> Share<'_> {
+        Share { budget: self, amount: 0 }
+    }
+
+    /// False if less is left than that; then nothing is taken.
+    pub(crate) fn take(&self, amount: usize) -> bool {
+        let taking = |left: usize| left.checked_sub(amount);
+        self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, taking).is_ok()
+    }
+
+    pub(crate) fn give_back(&self, amount: usize) {
+        self.left.fetch_add(amount, Ordering::Relaxed);
+    }
+}
+
+impl Share<'_> {
+    /// False if less is left than that; then the share stays as it is.
+    pub(crate) fn grow(&mut self, amount: usize) -> bool {
+        let taken = self.budget.take(amount);
+        if taken {
+            self.amount += amount;
+        }
+        taken
+    }
+}
+
+impl Drop for Share<'_> {
+    fn drop(&mut self) {
+        self.budget.give_back(self.amount);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_taken_comes_back() {
+        let budget = Budget::new(10);
+        let mut share = budget.share();
+        assert!(share.grow(4) && share.grow(6));
+        assert!(!share.grow(1) && !budget.take(1));
+        drop(share);
+        assert!(budget.take(10));
+    }
+}

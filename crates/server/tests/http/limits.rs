@@ -1,0 +1,238 @@
+//! What is too much is refused, early and politely.
+
+use std::{num::NonZeroU32, sync::Arc, time::Duration};
+
+use log::{
+    Answer, Append, AppendError, Appended, Capabilities, Chunk, Create, CreateError, Created,
+    Delete, DeleteError, Fork, ForkError, Head, HeadError, List, ListError, Log, MemoryLog, Page,
+    ReadError, TrimError, Unavailable, Watch, WatchError,
+};
+use server::{Limits, Rate, Settings};
+use sys::Sys;
+use wire::{Address, Glob, Offset, ReadFrom};
+
+use crate::support::{Harness, Request, settings};
+
+async fn limited(limits: Limits) -> Harness {
+    Harness::with(Settings { limits, ..settings() }).await
+}
+
+fn post(length: &str) -> String {
+    format!(
+        "POST /v1/stream/a HTTP/1.1\r\nhost: x\r\ncontent-type: text/plain\r\n\
+         content-length: {length}\r\n\r\n"
+    )
+}
+
+#[tokio::test]
+async fn a_body_that_says_it_is_too_large_is_refused_unread() {
+    let server = Harness::start().await;
+    server.create("/v1/stream/a", "text/plain").await;
+    for length in ["16777217", "1000000000000"] {
+        let mut wire = server.connect().await;
+        wire.send(post(length)).await;
+        let answer = wire.answer().await.expect(413);
+        assert_eq!(answer.code(), "too-large");
+        assert!(answer.text().contains("16777216"));
+    }
+}
+
+#[tokio::test]
+async fn a_body_that_grows_too_large_is_cut_off() {
+    let server = limited(Limits { body_bytes_max: 10, ..Limits::default() }).await;
+    server.create("/v1/stream/a", "text/plain").await;
+    let chunked = "POST /v1/stream/a HTTP/1.1\r\nhost: x\r\ncontent-type: text/plain\r\n\
+                   transfer-encoding: chunked\r\n\r\n";
+    let mut wire = server.connect().await;
+    wire.send(format!("{chunked}5\r\nhello\r\n5\r\nworld\r\n0\r\n\r\n")).await;
+    wire.answer().await.expect(204);
+    let mut wire = server.connect().await;
+    wire.send(format!("{chunked}5\r\nhello\r\n6\r\nworld!\r\n")).await;
+    wire.answer().await.expect(413);
+    assert_eq!(server.get("/v1/stream/a").await.text(), "helloworld");
+}
+
+#[tokio::test]
+async fn a_body_that_does_not_come_is_not_waited_for() {
+    let body_timeout = Duration::from_millis(100);
+    let server = limited(Limits { body_timeout, ..Limits::default() }).await;
+    server.create("/v1/stream/a", "text/plain").await;
+    let mut wire = server.connect().await;
+    wire.send(post("5") + "hel").await;
+    assert_eq!(wire.answer().await.expect(408).code(), "request-timeout");
+    let mut wire = server.connect().await;
+    wire.send(post("5") + "hel").await;
+    drop(wire);
+    assert_eq!(server.get("/v1/stream/a").await.text(), "");
+}
+
+#[tokio::test]
+async fn headers_that_do_not_come_end_the_connection() {
+    let header_timeout = Duration::from_millis(200);
+    let server = limited(Limits { header_timeout, ..Limits::default() }).await;
+    for start in ["", "G", "PRI * HTTP", "GET /healthz HTTP/1.1\r\nhost:"] {
+        let mut wire = server.connect().await;
+        wire.send(start).await;
+        let answer = String::from_utf8(wire.rest().await).unwrap();
+        assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 408"), "{start:?}: {answer}");
+    }
+    server.get("/healthz").await.expect(200);
+}
+
+#[tokio::test]
+async fn headers_that_are_too_large_are_refused() {
+    let server = Harness::start().await;
+    let get = Request::new("GET", "/healthz");
+    server.ask(get.clone().header("x", "y".repeat(32 * 1024))).await.expect(200);
+    let mut wire = server.connect().await;
+    wire.send(get.header("x", "y".repeat(128 * 1024)).to_string()).await;
+    let answer = String::from_utf8(wire.rest().await).unwrap();
+    assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 431"), "{answer}");
+}
+
+#[tokio::test]
+async fn a_connection_too_many_is_told_so() {
+    let server = limited(Limits { connections_max: 2, ..Limits::default() }).await;
+    let mut held = Vec::new();
+    for _ in 0..2 {
+        let mut wire = server.connect().await;
+        wire.send(Request::new("GET", "/healthz").to_string()).await;
+        wire.answer().await.expect(200);
+        held.push(wire);
+    }
+    let refused = server.get("/healthz").await.expect(503);
+    assert_eq!(refused.header("retry-after"), Some("1"));
+    held.pop();
+    server.sys.clock.sleep(Duration::from_millis(100)).await;
+    server.get("/healthz").await.expect(200);
+}
+
+#[tokio::test]
+async fn bytes_in_flight_are_bounded() {
+    let server = limited(Limits { inflight_bytes_max: 10, ..Limits::default() }).await;
+    server.create("/v1/stream/a", "text/plain").await;
+    let mut slow = server.connect().await;
+    slow.send(post("9") + "12345678").await;
+    server.sys.clock.sleep(Duration::from_millis(50)).await;
+    let refused = server.append("/v1/stream/a", "text/plain", "hello").await.expect(503);
+    assert_eq!((&*refused.code(), refused.header("retry-after")), ("overloaded", Some("1")));
+    slow.send("9").await;
+    slow.answer().await.expect(204);
+    server.append("/v1/stream/a", "text/plain", "hello").await.expect(204);
+    let shed = "headwater_http_shed_total 1";
+    assert!(server.get("/metrics").await.text().contains(shed));
+}
+
+#[tokio::test]
+async fn live_readers_are_bounded() {
+    let server = limited(Limits { live_readers_max: 1, ..Limits::default() }).await;
+    server.create("/v1/stream/a", "text/plain").await;
+    let mut live = server.connect().await;
+    live.send(Request::new("GET", "/v1/stream/a?offset=-1&live=sse").to_string()).await;
+    live.until("upToDate").await;
+    for mode in ["sse", "long-poll"] {
+        let target = format!("/v1/stream/a?offset=-1&live={mode}");
+        assert_eq!(server.get(&target).await.expect(503).header("retry-after"), Some("1"));
+    }
+    server.get("/v1/stream/a?offset=-1").await.expect(200);
+    drop(live);
+    server.sys.clock.sleep(Duration::from_millis(100)).await;
+    server.get("/v1/stream/a?offset=-1&live=long-poll").await.expect(204);
+}
+
+#[tokio::test]
+async fn a_client_that_asks_too_often_must_wait() {
+    let [per_second, burst] = [1, 3].map(|n| NonZeroU32::new(n).unwrap());
+    let rate = Some(Rate { per_second, burst });
+    let server = limited(Limits { rate, ..Limits::default() }).await;
+    for _ in 0..3 {
+        server.get("/v1/stream/a").await.expect(404);
+    }
+    let refused = server.get("/v1/stream/a").await.expect(429);
+    assert_eq!((&*refused.code(), refused.header("retry-after")), ("too-many-requests", Some("1")));
+    server.get("/healthz").await.expect(200);
+}
+
+#[tokio::test]
+async fn a_busy_log_asks_for_a_retry() {
+    for (why, status, code) in [
+        (Unavailable::Overloaded, 503, "overloaded"),
+        (Unavailable::Closing, 503, "unavailable"),
+        (Unavailable::Poisoned("/secret/path".to_owned()), 503, "poisoned"),
+        (Unavailable::Read("/secret/path".to_owned()), 500, "internal"),
+    ] {
+        let sys = Sys::real();
+        let log = Arc::new(MemoryLog::new(&sys));
+        let served = Arc::new(Failing { log: log.clone(), why });
+        let server = Harness::serving(sys, log, served, settings()).await;
+        let refused = server.append("/v1/stream/a", "text/plain", "x").await.expect(status);
+        assert_eq!(refused.code(), code);
+        assert_eq!(refused.header("retry-after").is_some(), status == 503);
+        let health = if code == "poisoned" { 503 } else { 200 };
+        server.get("/healthz").await.expect(health);
+        server.get("/readyz").await.expect(health);
+        assert!(!refused.text().contains("secret"));
+    }
+}
+
+/// A log whose appends fail.
+#[derive(Debug)]
+struct Failing {
+    log: Arc<MemoryLog>,
+    why: Unavailable,
+}
+
+impl Log for Failing {
+    fn append<'a>(
+        &'a self,
+        _: &'a Address,
+        _: Append,
+    ) -> Answer<'a, Result<Appended, AppendError>> {
+        Box::pin(async { Err(self.why.clone().into()) })
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        self.log.capabilities()
+    }
+
+    fn create<'a>(&'a self, a: &'a Address, c: Create) -> Answer<'a, Result<Created, CreateError>> {
+        self.log.create(a, c)
+    }
+
+    fn fork<'a>(&'a self, a: &'a Address, f: Fork) -> Answer<'a, Result<Created, ForkError>> {
+        self.log.fork(a, f)
+    }
+
+    fn read<'a>(
+        &'a self,
+        address: &'a Address,
+        from: ReadFrom,
+        bytes_max: usize,
+    ) -> Answer<'a, Result<Chunk, ReadError>> {
+        self.log.read(address, from, bytes_max)
+    }
+
+    fn tail<'a>(&'a self, a: &'a Address, after: Offset) -> Answer<'a, Result<Head, HeadError>> {
+        self.log.tail(a, after)
+    }
+
+    fn watch(&self, glob: Glob) -> Result<Watch, WatchError> {
+        self.log.watch(glob)
+    }
+
+    fn head<'a>(&'a self, a: &'a Address) -> Answer<'a, Result<Head, HeadError>> {
+        self.log.head(a)
+    }
+
+    fn trim<'a>(&'a self, a: &'a Address, before: Offset) -> Answer<'a, Result<Head, TrimError>> {
+        self.log.trim(a, before)
+    }
+
+    fn delete<'a>(&'a self, a: &'a Address, d: Delete) -> Answer<'a, Result<(), DeleteError>> {
+        self.log.delete(a, d)
+    }
+
+    fn list<'a>(&'a self, list: List) -> Answer<'a, Result<Page, ListError>> {
+        self.log.list(list)
+    }
+}

@@ -1,0 +1,63 @@
+//! Runs seeds of the simulation by hand.
+//!
+//! ```text
+//! cargo run -p sim -- --seed 7               one seed, with everything that happened
+//! cargo run -p sim -- --from 1000 --seeds 50 many seeds, with what failed
+//! ```
+
+#![allow(clippy::print_stdout, reason = "a terminal program")]
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use sim::{Coverage, Outcome};
+
+/// Crashes the file engine, seed by seed.
+#[derive(Debug, Parser)]
+#[command(name = "sim")]
+struct Cli {
+    /// Run one seed and print its history.
+    #[arg(long)]
+    seed: Option<u64>,
+    /// How many seeds to run.
+    #[arg(long, default_value_t = 1000)]
+    seeds: u64,
+    /// The first of them.
+    #[arg(long, default_value_t = 0)]
+    from: u64,
+}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let failed = match cli.seed {
+        Some(seed) => trace(&sim::run(seed)),
+        None => survey(cli.from, cli.seeds),
+    };
+    if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+}
+
+fn trace(outcome: &Outcome) -> bool {
+    for line in &outcome.history {
+        println!("{line}");
+    }
+    println!("trace {:016x}", outcome.trace_hash);
+    if let Some(violation) = &outcome.violation {
+        println!("seed {}: {violation}", outcome.seed);
+    }
+    outcome.violation.is_some()
+}
+
+fn survey(from: u64, seeds: u64) -> bool {
+    let total = std::sync::Mutex::new((Coverage::default(), 0));
+    sim::run_many(from, seeds, |outcome| {
+        let mut total = total.lock().expect("no panic while held");
+        total.0.add_run(&outcome.coverage);
+        if let Some(violation) = &outcome.violation {
+            total.1 += 1;
+            println!("seed {}: {violation}", outcome.seed);
+        }
+    });
+    let (coverage, failed) = total.into_inner().expect("no panic while held");
+    println!("{coverage}\n{failed} of {seeds} seeds failed");
+    failed > 0
+}

@@ -1,0 +1,74 @@
+//! The file engine keeps its promises on every seed.
+//!
+//! ```text
+//! HEADWATER_SIM_SEEDS=100000 cargo test -p sim --test simulation   more seeds
+//! HEADWATER_SIM_SEED=7 cargo test -p sim --test simulation         exactly one
+//! ```
+
+use std::{env, sync::Mutex};
+
+use sim::{Coverage, Event, Outcome};
+
+const SEEDS_VARIABLE: &str = "HEADWATER_SIM_SEEDS";
+const SEED_VARIABLE: &str = "HEADWATER_SIM_SEED";
+const SEEDS_DEFAULT: u64 = 1_000;
+/// With fewer seeds some events may be missed by chance.
+const SEEDS_TO_MEET_ALL: u64 = 1_000;
+/// Failures that are told in full.
+const FAILURES_TOLD: usize = 3;
+
+fn number_in(variable: &str) -> Option<u64> {
+    let text = env::var(variable).ok()?;
+    Some(text.parse().unwrap_or_else(|_| panic!("{variable} must be a number, not {text:?}")))
+}
+
+/// Everything that was seen of some seeds.
+#[derive(Default)]
+struct Survey {
+    coverage: Coverage,
+    failures: Vec<Outcome>,
+}
+
+fn survey(seeds: u64) -> Survey {
+    let survey = Mutex::new(Survey::default());
+    sim::run_many(0, seeds, |outcome| {
+        let mut survey = survey.lock().expect("no panic while held");
+        survey.coverage.add_run(&outcome.coverage);
+        if outcome.violation.is_some() {
+            survey.failures.push(outcome);
+        }
+    });
+    survey.into_inner().expect("no panic while held")
+}
+
+/// Without this no failure could be replayed, so it comes before all else.
+fn one_seed_twice_is_one_run() {
+    for seed in [0, 1, 2] {
+        let (one, other) = (sim::run(seed), sim::run(seed));
+        let parting = one.history.iter().zip(&other.history).position(|(one, other)| one != other);
+        assert_eq!(parting, None, "seed {seed} runs differently from this line on");
+        assert!(one == other, "seed {seed} leaves another trace on the disk");
+    }
+}
+
+#[test]
+fn nothing_acknowledged_is_lost_and_nothing_is_invented() {
+    if let Some(seed) = number_in(SEED_VARIABLE) {
+        let outcome = sim::run(seed);
+        assert!(outcome.violation.is_none(), "{}", outcome.failure().unwrap_or_default());
+        return;
+    }
+    one_seed_twice_is_one_run();
+    let seeds = number_in(SEEDS_VARIABLE).unwrap_or(SEEDS_DEFAULT);
+    let Survey { coverage, mut failures } = survey(seeds);
+    println!("{seeds} seeds met:\n{coverage}");
+    failures.sort_by_key(|outcome| outcome.seed);
+    let numbers: Vec<u64> = failures.iter().map(|outcome| outcome.seed).collect();
+    let told = failures.iter().take(FAILURES_TOLD).filter_map(Outcome::failure);
+    let told: Vec<String> = told.collect();
+    assert!(told.is_empty(), "{}\n\nfailed seeds: {numbers:?}", told.join("\n\n"));
+    if seeds >= SEEDS_TO_MEET_ALL {
+        let missing: Vec<&str> = coverage.missing().map(Event::words).collect();
+        assert!(missing.is_empty(), "no seed met: {missing:?}");
+    }
+}
