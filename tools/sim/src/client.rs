@@ -210,8 +210,8 @@ impl Client {
         self.world.oracle().end_read(address, from, &before, &answer, self.now())?;
         match &answer {
             Ok(_) if poisoned => self.world.met(Event::ReadWhilePoisoned),
-            // A log that may be poisoned cannot remember reads.
-            Ok(_) if self.world.trouble().failing || self.is_over() => {}
+            // A log that may not be able to write cannot remember reads.
+            Ok(_) if self.world.trouble().is_any() || self.is_over() => {}
             Ok(chunk) => self.world.oracle().read_counts(chunk, &before, self.now()),
             Err(error) => self.read_failed(address, error)?,
         }

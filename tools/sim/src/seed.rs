@@ -55,7 +55,8 @@ impl Outcome {
         let skipped = self.history.len().saturating_sub(HISTORY_SHOWN);
         let history = self.history[skipped..].join("\n");
         Some(format!(
-            "seed {seed}: {violation}\n\nthe last requests:\n{history}\n\nseed {seed}: {violation}\n\
+            "seed {seed}: {violation}\n\nthe last requests:\n{history}\n\n\
+             seed {seed}: {violation}\n\
              replay: HEADWATER_SIM_SEED={seed} cargo test -p sim --test simulation\n\
              trace:  cargo run -p sim -- --seed {seed}",
             seed = self.seed

@@ -40,6 +40,13 @@ pub(crate) struct Trouble {
     pub(crate) closing: bool,
 }
 
+impl Trouble {
+    /// True if writes may have failed.
+    pub(crate) fn is_any(self) -> bool {
+        self.failing || self.full || self.poisoned
+    }
+}
+
 impl World {
     pub(crate) fn new(sys: Sys, dir: PathBuf, sizes: Sizes) -> Arc<Self> {
         Arc::new(Self {

@@ -6,12 +6,10 @@
 //! because it was refused. Then it demands:
 //!
 //! - **Nothing acknowledged is lost.** Every acknowledged append stands where its answer said, byte
-//! for byte, until it is trimmed. Acknowledged creates, closes, trims and deletes stay in force:
-//!   a
-//!   closed stream takes nothing more, a trimmed prefix and a deleted stream never come back.
+//!   for byte, until it is trimmed. Acknowledged creates, closes, trims and deletes stay in force:
+//!   a closed stream takes nothing more, a trimmed prefix and a deleted stream never come back.
 //! - **Nothing is invented.** Every message was sent to that stream by somebody, stands in it at
-//!   most
-//!   once, and whole: with all other messages of its append, in their order.
+//!   most once, and whole: with all other messages of its append, in their order.
 //! - **Nothing refused is stored**, and nothing that recovery dropped shows up later.
 //! - **Nothing shown is taken back.** What a reader saw, a list named or a refusal gave as its
 //!   reason is as durable as what was acknowledged.
@@ -25,8 +23,7 @@
 //!
 //! An answer that came while another request was under way may have been given before or after it.
 //! So a refusal is wrong only if its reason was false when the request began *and* when it ended,
-//! and
-//! a success only if it was impossible all along. Messages are told apart by a tag, so that the
+//! and a success only if it was impossible all along. Messages are told apart by a tag, so that the
 //! oracle never has to guess which append it sees. To know which life of a name an append went to,
 //! clients make a name anew only while nobody else uses it ([`Oracle::is_idle`]).
 
