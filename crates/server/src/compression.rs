@@ -68,7 +68,7 @@ fn gzip(content: Content) -> Option<Bytes> {
 }
 
 /// True if `Accept-Encoding` names gzip, or everything, and does not weigh it zero.
-fn accepts_gzip(headers: &HeaderMap) -> bool {
+pub(crate) fn accepts_gzip(headers: &HeaderMap) -> bool {
     let lists = headers.get_all(header::ACCEPT_ENCODING).iter();
     let mut by_star = false;
     for coding in lists.filter_map(|list| list.to_str().ok()).flat_map(|list| list.split(',')) {

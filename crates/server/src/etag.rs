@@ -76,6 +76,13 @@ impl Tag {
     }
 }
 
+/// Reads `If-None-Match` to its end.
+#[cfg(fuzzing)]
+pub(crate) fn read_list(headers: &HeaderMap) {
+    let lists = headers.get_all(header::IF_NONE_MATCH).iter();
+    let _ = lists.filter_map(|list| list.to_str().ok()).flat_map(tags).count();
+}
+
 /// One member of an `If-None-Match` list.
 #[derive(Debug, PartialEq, Eq)]
 enum Listed<'a> {

@@ -33,6 +33,8 @@ mod cors;
 mod etag;
 mod files;
 mod follow;
+#[cfg(fuzzing)]
+pub mod fuzzing;
 mod handlers;
 mod listener;
 mod metrics;

@@ -6,8 +6,8 @@
 //! recovery skips the changes that are in it already.
 //!
 //! ```text
-//! 0   magic u32 │ version u32 │ covered segment u32 │ crc u32
-//! 16  entries: length u32 │ crc u32 │ stream, extents
+//! 0   magic u32 │ version u32 │ covered segment u32 │ owes u32 │ crc u32
+//! 20  entries: length u32 │ crc u32 │ stream, extents
 //!     trailer: length 0 u32 │ crc u32 │ entries u64 │ last id u64
 //! ```
 
@@ -30,7 +30,7 @@ use crate::{
 
 const CHECKPOINT_MAGIC: u32 = u32::from_le_bytes(*b"HWck");
 const VERSION: u32 = 1;
-const HEADER_BYTES: usize = 16;
+const HEADER_BYTES: usize = 20;
 const BUFFER_BYTES: usize = 1024 * 1024;
 /// No entry is larger: thousands of producers, and an extent for each 64 KiB of a terabyte.
 const ENTRY_BYTES_MAX: usize = 1 << 29;
@@ -41,6 +41,14 @@ pub(super) struct Entry {
     pub(super) id: Incarnation,
     pub(super) meta: Meta,
     pub(super) extents: Vec<Extent>,
+}
+
+/// What the log had still to do when a checkpoint was written. The numbers are on disks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Owes {
+    Nothing = 0,
+    /// To overwrite the files that the checkpoint makes superfluous.
+    Erase = 1,
 }
 
 /// Writes a checkpoint under a name that no recovery looks at.
@@ -63,12 +71,13 @@ pub(super) struct WholeCheckpoint;
 pub(super) struct Checkpoint {
     /// The last segment whose records stand in packs.
     pub(super) through: u32,
+    pub(super) owes: Owes,
     pub(super) last_id: Incarnation,
     pub(super) entries: Vec<Entry>,
 }
 
 impl CheckpointWriter {
-    pub(super) fn create(files: &Files, through: u32, salt: Salt) -> io::Result<Self> {
+    pub(super) fn create(files: &Files, through: u32, owes: Owes, salt: Salt) -> io::Result<Self> {
         let path = files.layout.unfinished_checkpoint();
         match files.disk.remove(&path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -79,6 +88,7 @@ impl CheckpointWriter {
         buffer.put_u32(CHECKPOINT_MAGIC);
         buffer.put_u32(VERSION);
         buffer.put_u32(through);
+        buffer.put_u32(owes as u32);
         buffer.put_u32(salt.checksum(&buffer));
         Ok(Self { file, salt, written: 0, buffer, entries: 0 })
     }
@@ -132,7 +142,8 @@ impl WholeCheckpoint {
 /// Reads a checkpoint; none if it is not whole.
 pub(super) fn read(file: Arc<dyn File>, salt: Salt) -> io::Result<Option<Checkpoint>> {
     let mut scan = Scan::new(file, 0)?;
-    let Some(through) = scan.take(HEADER_BYTES)?.and_then(|bytes| header(&bytes, salt)) else {
+    let header = scan.take(HEADER_BYTES)?.and_then(|bytes| header(&bytes, salt));
+    let Some((through, owes)) = header else {
         return Ok(None);
     };
     let mut entries = Vec::new();
@@ -147,7 +158,7 @@ pub(super) fn read(file: Arc<dyn File>, salt: Salt) -> io::Result<Option<Checkpo
         let Some(body) = body.filter(|body| salt.checksum(body) == crc) else { return Ok(None) };
         if length == 0 {
             let last_id = trailer(body).filter(|(count, _)| *count == entries.len() as u64);
-            return Ok(last_id.map(|(_, last_id)| Checkpoint { through, last_id, entries }));
+            return Ok(last_id.map(|(_, last_id)| Checkpoint { through, owes, last_id, entries }));
         }
         match entry(body) {
             Some(entry) => entries.push(entry),
@@ -156,11 +167,16 @@ pub(super) fn read(file: Arc<dyn File>, salt: Salt) -> io::Result<Option<Checkpo
     }
 }
 
-fn header(bytes: &Bytes, salt: Salt) -> Option<u32> {
+fn header(bytes: &Bytes, salt: Salt) -> Option<(u32, Owes)> {
     let mut take = Take::new(bytes.clone());
     let (magic, version, through) = (take.u32()?, take.u32()?, take.u32()?);
-    let whole = take.u32()? == salt.checksum(&bytes[..12]);
-    (whole && magic == CHECKPOINT_MAGIC && version == VERSION).then_some(through)
+    let owes = match take.u32()? {
+        0 => Owes::Nothing,
+        1 => Owes::Erase,
+        _ => return None,
+    };
+    let whole = take.u32()? == salt.checksum(&bytes[..16]);
+    (whole && magic == CHECKPOINT_MAGIC && version == VERSION).then_some((through, owes))
 }
 
 fn length_and_crc(bytes: &Bytes) -> Option<(usize, u32)> {

@@ -65,7 +65,7 @@ pub(super) enum Command {
         reply: oneshot::Sender<Snapshot>,
     },
     /// Begin another segment, so that the present one can be regrouped.
-    Roll(oneshot::Sender<Inspection>),
+    Roll(Roll, oneshot::Sender<Inspection>),
     Release {
         through: u32,
         reply: oneshot::Sender<Vec<Slot>>,
@@ -83,6 +83,15 @@ pub(super) struct Inspection {
     pub(super) active: u32,
     pub(super) sealed: usize,
     pub(super) spares: usize,
+}
+
+/// When to begin another segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Roll {
+    /// If there is something in the present one.
+    IfUsed,
+    /// In any case: its file may hold what must go.
+    Always,
 }
 
 /// What a snapshot is for.
@@ -213,8 +222,8 @@ impl Committer {
             Command::Snapshot { after, detail, reply } => {
                 let _ = reply.send(self.snapshot(after, detail));
             }
-            Command::Roll(reply) => {
-                if self.wal.active_has_frames()
+            Command::Roll(when, reply) => {
+                if (when == Roll::Always || self.wal.active_has_frames())
                     && let Err(why) = self.wal.roll()
                 {
                     let _ = self.no_segment(why);

@@ -123,11 +123,13 @@ impl FileLog {
             packs: recovered.packs,
             next_pack: recovered.next_pack,
             next_checkpoint: recovered.next_checkpoint,
+            wishes: wish_box,
+            erase_owed: recovered.unfinished == Some(Job::Erase),
         };
         let lock = Arc::new(recovered.lock);
         let tasks = vec![
             sys.spawn.owner("committer", holding(lock.clone(), owner.run(inbox))),
-            sys.spawn.owner("regrouper", holding(lock.clone(), regrouper.run(wish_box))),
+            sys.spawn.owner("regrouper", holding(lock.clone(), regrouper.run())),
         ];
         let reaper = sys.spawn.task("reaper", reap(sys.clone(), committer.downgrade()));
         let owners = Arc::new(Owners { tasks: std::sync::Mutex::new(tasks), reaper, _lock: lock });

@@ -17,11 +17,11 @@ use sys::{Disk, File, Sys, disk::Lock};
 use thiserror::Error;
 
 use super::{
-    checkpoint::{self, Checkpoint},
+    checkpoint::{self, Checkpoint, Owes},
     files::{Files, Layout, number_in},
     place::{Extent, FileId, Place},
     record::{Record, Salt},
-    regroup::{Job, PackUse},
+    regroup::{Job, PackUse, SPARES_MAX},
     scan::Scan,
     segment::{
         self, FRAME_ALIGNMENT, FRAME_HEADER_BYTES, FrameHeader, SEGMENT_HEADER_BYTES, SegmentHeader,
@@ -196,6 +196,9 @@ impl Recovery {
 
     fn take_in(&mut self, checkpoint: Checkpoint) {
         self.through = checkpoint.through;
+        if checkpoint.owes == Owes::Erase {
+            self.unfinished = Some(Job::Erase);
+        }
         self.last_id = Some(checkpoint.last_id);
         for entry in checkpoint.entries {
             for extent in &entry.extents {
@@ -422,12 +425,13 @@ impl Recovery {
         }
     }
 
-    /// Files that were never finished, or made for smaller segments, go.
+    /// Files that were never finished, or made for smaller segments, go; so do those too many.
     fn usable(&self, settings: &Settings, spare: Vec<Slot>) -> Result<Vec<Slot>, OpenError> {
         let mut usable = Vec::new();
         for slot in spare {
             let path = self.files.layout.slot(slot.number);
-            if slot.file.len().map_err(at(&path))? >= u64::from(settings.segment_bytes) {
+            let whole = slot.file.len().map_err(at(&path))? >= u64::from(settings.segment_bytes);
+            if whole && usable.len() < SPARES_MAX {
                 usable.push(slot);
             } else {
                 self.files.disk.remove(&path).map_err(at(&path))?;

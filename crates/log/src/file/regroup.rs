@@ -20,8 +20,8 @@ use tokio::sync::{mpsc, oneshot};
 use wire::Offset;
 
 use super::{
-    checkpoint::{CheckpointWriter, WholeCheckpoint},
-    committer::{Command, Detail, Inspection, Snapshot, SnapshotStream},
+    checkpoint::{CheckpointWriter, Owes, WholeCheckpoint},
+    committer::{Command, Detail, Inspection, Roll, Snapshot, SnapshotStream},
     files::Files,
     pack::{PACK_HEADER_BYTES, PackWriter},
     place::{Extent, FileId},
@@ -33,7 +33,7 @@ use super::{
 use crate::Incarnation;
 
 /// Slots kept for the next segments.
-const SPARES_MAX: usize = 2;
+pub(super) const SPARES_MAX: usize = 2;
 /// So many small packs are joined into one.
 const SMALL_PACKS: usize = 8;
 /// After a pass that failed.
@@ -79,6 +79,11 @@ impl Wishes {
 }
 
 impl WishBox {
+    /// True if an erase is wished for and not taken up yet.
+    fn erase_is_wished(&self) -> bool {
+        self.jobs.load(Ordering::Acquire) & 1 << Job::Erase as u8 != 0
+    }
+
     /// All that was wished for since the last time; none when nobody is left to wish.
     async fn next(&mut self) -> Option<Vec<Job>> {
         self.woken.recv().await?;
@@ -99,6 +104,9 @@ pub(super) struct Regrouper {
     pub(super) packs: BTreeMap<u32, PackUse>,
     pub(super) next_pack: u32,
     pub(super) next_checkpoint: u32,
+    pub(super) wishes: WishBox,
+    /// Something must leave the disk, and has not yet: every pass goes deep until it has.
+    pub(super) erase_owed: bool,
 }
 
 /// How much of a pack is still needed.
@@ -139,15 +147,15 @@ struct Pass {
 
 impl Regrouper {
     /// Serves until the committer ends.
-    pub(super) async fn run(mut self, mut wishes: WishBox) {
+    pub(super) async fn run(mut self) {
         let mut deadline: Option<(Duration, Depth)> = None;
         self.prepare_spare().await;
         loop {
             let jobs = match deadline {
-                None => wishes.next().await,
+                None => self.wishes.next().await,
                 Some((at, depth)) => {
                     let left = at.saturating_sub(self.clock.elapsed());
-                    match self.clock.timeout(left, wishes.next()).await {
+                    match self.clock.timeout(left, self.wishes.next()).await {
                         Ok(jobs) => jobs,
                         Err(sys::Elapsed) => {
                             deadline = self.reclaim(depth).await;
@@ -174,13 +182,19 @@ impl Regrouper {
                 let at = self.clock.elapsed() + self.settings.reclaim_after;
                 planned.or(Some((at, Depth::Economy)))
             }
-            Job::Erase => self.reclaim(Depth::Erase).await,
+            Job::Erase => {
+                self.erase_owed = true;
+                self.reclaim(Depth::Erase).await
+            }
         }
     }
 
     /// When to try again, if it failed.
     async fn regroup_if_many(&mut self) -> Plan {
         let inspection = self.ask(Command::Inspect).await?;
+        if self.must_go_deep() {
+            return self.reclaim(Depth::Erase).await;
+        }
         if inspection.sealed < self.settings.regroup_segments {
             return None;
         }
@@ -189,12 +203,44 @@ impl Regrouper {
     }
 
     async fn reclaim(&mut self, depth: Depth) -> Plan {
-        let inspection = self.ask(Command::Roll).await?;
-        let outcome = match self.count_live().await {
-            Ok(()) => self.pass(inspection, depth).await,
-            Err(stopped) => Err(stopped),
-        };
-        self.retry(outcome, depth)
+        if depth == Depth::Economy {
+            let inspection = self.ask(|reply| Command::Roll(Roll::IfUsed, reply)).await?;
+            if !self.must_go_deep() {
+                let outcome = self.count_and_pass(inspection, depth).await;
+                return self.retry(outcome, depth);
+            }
+        }
+        let outcome = self.erase().await;
+        self.retry(outcome, Depth::Erase)
+    }
+
+    /// An erase that was decided before a pass looked at the log must not be covered by a pass
+    /// that leaves its bytes: nothing would remember it.
+    fn must_go_deep(&mut self) -> bool {
+        self.erase_owed |= self.wishes.erase_is_wished();
+        self.erase_owed
+    }
+
+    /// Takes everything that nobody can read off the disk: spares, segments and packs.
+    async fn erase(&mut self) -> Result<(), Stopped> {
+        self.clean_spares().await?;
+        let roll = self.ask(|reply| Command::Roll(Roll::Always, reply)).await;
+        self.count_and_pass(roll.ok_or(Stopped::Gone)?, Depth::Erase).await?;
+        self.erase_owed = false;
+        Ok(())
+    }
+
+    async fn clean_spares(&self) -> Result<(), Stopped> {
+        for slot in self.ask(Command::TakeSpares).await.ok_or(Stopped::Gone)? {
+            clean(&slot)?;
+            self.tell(Command::Spare(slot)).await;
+        }
+        Ok(())
+    }
+
+    async fn count_and_pass(&mut self, now: Inspection, depth: Depth) -> Result<(), Stopped> {
+        self.count_live().await?;
+        self.pass(now, depth).await
     }
 
     fn retry(&self, outcome: Result<(), Stopped>, depth: Depth) -> Plan {
@@ -255,7 +301,7 @@ impl Regrouper {
             moves: Vec::new(),
             live: BTreeMap::new(),
         };
-        let checkpoint = match self.write(&mut pass).await {
+        let checkpoint = match self.write(&mut pass, depth).await {
             Ok(checkpoint) => checkpoint,
             Err(stopped) => {
                 self.abandon(&pass);
@@ -283,9 +329,10 @@ impl Regrouper {
     }
 
     /// Copies what is needed, and writes the checkpoint that says where it is.
-    async fn write(&mut self, pass: &mut Pass) -> Result<WholeCheckpoint, Stopped> {
+    async fn write(&mut self, pass: &mut Pass, depth: Depth) -> Result<WholeCheckpoint, Stopped> {
         let salt = self.reader.salt;
-        let mut checkpoint = CheckpointWriter::create(&self.files, pass.through, salt)?;
+        let owes = if depth == Depth::Erase { Owes::Erase } else { Owes::Nothing };
+        let mut checkpoint = CheckpointWriter::create(&self.files, pass.through, owes, salt)?;
         let mut after = None;
         let last_id = loop {
             let snapshot = self.snapshot(after, Detail::Whole).await.ok_or(Stopped::Gone)?;
@@ -366,16 +413,12 @@ impl Regrouper {
     }
 
     /// Freed slots become spares, or go.
-    async fn recycle(&mut self, mut freed: Vec<Slot>, depth: Depth) -> io::Result<()> {
-        if depth == Depth::Erase {
-            freed.extend(self.ask(Command::TakeSpares).await.into_iter().flatten());
-        }
+    async fn recycle(&mut self, freed: Vec<Slot>, depth: Depth) -> io::Result<()> {
         let spares = self.ask(Command::Inspect).await.map_or(SPARES_MAX, |now| now.spares);
         let wanted = SPARES_MAX.saturating_sub(spares);
         for (index, slot) in freed.into_iter().enumerate() {
             if depth == Depth::Erase {
-                wal::write_zeros(slot.file.as_ref(), 0..slot.file.len()?)?;
-                slot.file.sync()?;
+                clean(&slot)?;
             }
             if index < wanted {
                 self.tell(Command::Spare(slot)).await;
@@ -427,6 +470,12 @@ impl Regrouper {
             let _ = committer.send(command).await;
         }
     }
+}
+
+/// Overwrites what a slot holds.
+fn clean(slot: &Slot) -> io::Result<()> {
+    wal::write_zeros(slot.file.as_ref(), 0..slot.file.len()?)?;
+    slot.file.sync()
 }
 
 /// The extents of a stream that hold something somebody can still read.

@@ -112,6 +112,10 @@ impl Wal {
             Some(slot) => slot,
             None => self.make_slot().map_err(NoSegment::NoFile)?,
         };
+        if !self.active_has_frames() {
+            // No frame has made its head durable yet, and the next segment relies on it.
+            self.active.slot.file.sync().map_err(NoSegment::BadFile)?;
+        }
         let number = self.active.number + 1;
         let header = SegmentHeader { number, previous_end: self.active.end };
         slot.file.write_all_at(&header.encode(self.salt), 0).map_err(NoSegment::BadFile)?;

@@ -37,3 +37,9 @@ pub struct Tokens {
     /// What signed tokens must satisfy.
     pub jwt: Option<Jwt>,
 }
+
+/// Reads a file of keys; true if it is one.
+#[cfg(fuzzing)]
+pub(crate) fn parse_keys(text: &str) -> bool {
+    keys::Keys::parse(text).is_ok()
+}
