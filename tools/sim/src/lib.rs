@@ -11,9 +11,9 @@
 //! assert_eq!(outcome.failure(), None);
 //! ```
 //!
-//! Reading order: [`oracle`] says what must hold; [`plan`] what a seed decides; [`life`] how a life
-//! goes; [`actors`] who takes part; [`client`] how they ask; [`inspect`] what is looked at when all
-//! is quiet; [`witness`] what the disk saw.
+//! Reading order: `oracle` says what must hold; `plan` what a seed decides; `life` how a life
+//! goes; `actors` who takes part; `client` how they ask; `inspect` what is looked at when all
+//! is quiet; `witness` what the disk saw.
 
 mod actors;
 mod client;

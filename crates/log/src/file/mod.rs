@@ -9,11 +9,11 @@
 //!  regrouper ──► full segments ──► packs, by stream ──► checkpoint ──► segments used again
 //! ```
 //!
-//! The [`committer`] owns every stream: it decides requests one by one, puts the changes of many
+//! The `committer` owns every stream: it decides requests one by one, puts the changes of many
 //! into one frame, makes the frame durable, and only then shows the changes and answers. The
 //! write-ahead log *is* the store: messages are written once on their way in, and read back from
-//! where they stand. The [`regroup`]er later moves them next to their stream's other messages, and
-//! leaves out what was deleted. [`recovery`] brings back what was acknowledged, no more, no less.
+//! where they stand. The regrouper later moves them next to their stream's other messages, and
+//! leaves out what was deleted. `recovery` brings back what was acknowledged, no more, no less.
 //!
 //! Start reading at `committer.rs`.
 
