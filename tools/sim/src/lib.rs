@@ -19,6 +19,7 @@ mod actors;
 mod client;
 mod coverage;
 mod dice;
+mod history;
 mod inspect;
 mod life;
 mod oracle;
@@ -29,4 +30,5 @@ mod witness;
 mod world;
 
 pub use coverage::{Coverage, Event};
-pub use seed::{Outcome, run, run_many};
+pub use history::Detail;
+pub use seed::{Outcome, run, run_in_detail, run_many};

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! cargo run -p sim -- --seed 7               one seed, with everything that happened
+//! cargo run -p sim -- --seed 7 --disk        and with what the log did to its disk
 //! cargo run -p sim -- --from 1000 --seeds 50 many seeds, with what failed
 //! ```
 
@@ -10,7 +11,7 @@
 use std::process::ExitCode;
 
 use clap::Parser;
-use sim::{Coverage, Outcome};
+use sim::{Coverage, Detail, Outcome};
 
 /// Crashes the file engine, seed by seed.
 #[derive(Debug, Parser)]
@@ -19,6 +20,9 @@ struct Cli {
     /// Run one seed and print its history.
     #[arg(long)]
     seed: Option<u64>,
+    /// With --seed: also print what the log does to its disk.
+    #[arg(long)]
+    disk: bool,
     /// How many seeds to run.
     #[arg(long, default_value_t = 1000)]
     seeds: u64,
@@ -30,7 +34,10 @@ struct Cli {
 fn main() -> ExitCode {
     let cli = Cli::parse();
     let failed = match cli.seed {
-        Some(seed) => trace(&sim::run(seed)),
+        Some(seed) => {
+            let detail = if cli.disk { Detail::Disk } else { Detail::Requests };
+            trace(&sim::run_in_detail(seed, detail))
+        }
         None => survey(cli.from, cli.seeds),
     };
     if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS }

@@ -20,6 +20,7 @@ use crate::{
     actors::{PRODUCERS, Producer},
     coverage::Coverage,
     dice::Dice,
+    history::{Detail, History},
     life,
     oracle::{Verdict, Violation},
     plan::Plan,
@@ -67,9 +68,15 @@ impl Outcome {
 /// Runs one seed from an empty disk to the end of its last life.
 #[must_use]
 pub fn run(seed: u64) -> Outcome {
+    run_in_detail(seed, Detail::Requests)
+}
+
+/// The same, with a history of this detail.
+#[must_use]
+pub fn run_in_detail(seed: u64, detail: Detail) -> Outcome {
     let mut runtime = tokio::runtime::Builder::new_current_thread();
     let runtime = runtime.enable_time().start_paused(true).build().expect("a runtime");
-    let (world, first) = runtime.block_on(async { prepare(seed) });
+    let (world, first) = runtime.block_on(async { prepare(seed, detail) });
     let disk = Mutex::new(first);
     let ran = catch_unwind(AssertUnwindSafe(|| runtime.block_on(play(seed, &world, &disk))));
     let violation = match ran {
@@ -78,15 +85,17 @@ pub fn run(seed: u64) -> Outcome {
         Err(panic) => Some(format!("panic: {}", words_of(panic.as_ref()))),
     };
     let trace_hash = disk.lock().sim().trace_hash();
-    let (history, coverage) = (world.history(), world.coverage());
+    let (history, coverage) = (world.history.lines(), world.coverage());
     Outcome { seed, trace_hash, history, coverage, violation }
 }
 
-fn prepare(seed: u64) -> (Arc<World>, Witness) {
+fn prepare(seed: u64, detail: Detail) -> (Arc<World>, Witness) {
     let plan = Plan::draw(&Dice::new(seed));
     let disk = SimDisk::new(seed, SimFaults::default());
     let sys = Sys::simulated(seed, disk.clone(), BEGINNING);
-    (World::new(sys, plan.dir, plan.sizes), Witness::new(disk))
+    let history = History::new(sys.clock.clone(), detail);
+    let witness = Witness::new(disk, history.clone());
+    (World::new(sys, plan.dir, plan.sizes, history), witness)
 }
 
 async fn play(seed: u64, world: &Arc<World>, disk: &Mutex<Witness>) -> Verdict {

@@ -1,7 +1,8 @@
 //! A disk that passes everything on to the simulated one, and remembers what the power cut hit.
 
 use std::{
-    io,
+    fmt, io,
+    ops::Range,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -12,6 +13,8 @@ use sys::{
     disk::{Lock, SimDisk, SimFaults},
 };
 
+use crate::history::{Detail, History};
+
 /// Bytes that a disk writes whole or not at all.
 const SECTOR_BYTES: usize = 512;
 /// Where the first frame of a segment stands; what comes before is its head.
@@ -21,6 +24,7 @@ const FIRST_FRAME_AT: u64 = 64;
 #[derive(Clone, Debug)]
 pub(crate) struct Witness {
     sim: SimDisk,
+    history: History,
     // Each is held for one note or look.
     notes: Arc<Mutex<Notes>>,
     weather: Arc<Mutex<Weather>>,
@@ -98,8 +102,8 @@ struct WitnessFile {
 }
 
 impl Witness {
-    pub(crate) fn new(sim: SimDisk) -> Self {
-        Self { sim, notes: Arc::default(), weather: Arc::default() }
+    pub(crate) fn new(sim: SimDisk, history: History) -> Self {
+        Self { sim, history, notes: Arc::default(), weather: Arc::default() }
     }
 
     pub(crate) fn sim(&self) -> &SimDisk {
@@ -134,14 +138,14 @@ impl Witness {
     /// The disk after a power cut, with nothing going wrong any more. Asked again, it tells
     /// another way in which the same cut could have ended.
     pub(crate) fn restart(&self) -> Self {
-        let witness = Self::new(self.sim.restart());
+        let witness = Self::new(self.sim.restart(), self.history.clone());
         witness.clear_faults();
         witness
     }
 
     /// The same disk for a new process.
     pub(crate) fn reopen(&self) -> Self {
-        let witness = Self::new(self.sim.clone());
+        let witness = Self::new(self.sim.clone(), self.history.clone());
         witness.clear_faults();
         witness
     }
@@ -165,34 +169,27 @@ impl Witness {
         })
     }
 
-    fn call<T>(&self, area: Area, call: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
-        self.call_or_sync(area, false, call)
-    }
-
-    fn sync<T>(&self, area: Area, call: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
-        self.call_or_sync(area, true, call)
-    }
-
     /// Makes a call in the weather of its area, and notes how it went.
-    fn call_or_sync<T>(
-        &self,
-        area: Area,
-        is_sync: bool,
-        call: impl FnOnce() -> io::Result<T>,
-    ) -> io::Result<T> {
+    fn call<T>(&self, deed: &Deed<'_>, call: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
         let Weather { faults, reach } = self.weather.lock().clone();
-        let is_reached = reach == Reach::Everything || area.is_background();
+        let is_reached = reach == Reach::Everything || deed.area.is_background();
         self.sim.set_faults(match is_reached {
             true => faults,
             false => SimFaults { sync_error_ppm: 0, write_error_ppm: 0, ..faults },
         });
         let result = call();
+        if self.history.detail == Detail::Disk {
+            let outcome = result.as_ref().err().map(io::Error::to_string).unwrap_or_default();
+            self.history.note(&format!("    {deed} {outcome}"));
+        }
         let mut notes = self.notes.lock();
         if let Err(error) = &result {
             if self.sim.is_off() {
-                notes.cut.get_or_insert(area);
+                notes.cut.get_or_insert(deed.area);
             } else if error.kind() != io::ErrorKind::NotFound {
-                notes.failures.push(Failure { area, is_sync });
+                notes
+                    .failures
+                    .push(Failure { area: deed.area, is_sync: deed.verb.starts_with("sync") });
             }
         }
         result
@@ -223,27 +220,56 @@ fn area_of_dir(path: &Path) -> Area {
     area_of(&path.join("entry"))
 }
 
+/// What is asked of the disk.
+#[derive(Debug)]
+struct Deed<'a> {
+    verb: &'static str,
+    path: &'a Path,
+    area: Area,
+    bytes: Option<Range<u64>>,
+}
+
+impl<'a> Deed<'a> {
+    fn on(verb: &'static str, path: &'a Path) -> Self {
+        Self { verb, path, area: area_of(path), bytes: None }
+    }
+
+    fn on_dir(verb: &'static str, path: &'a Path) -> Self {
+        Self { area: area_of_dir(path), ..Self::on(verb, path) }
+    }
+}
+
+impl fmt::Display for Deed<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.verb, self.path.display())?;
+        match &self.bytes {
+            Some(bytes) => write!(f, " {bytes:?}"),
+            None => Ok(()),
+        }
+    }
+}
+
 impl Disk for Witness {
     fn create_dir_all(&self, path: &Path) -> io::Result<()> {
-        self.call(Area::Other, || self.sim.create_dir_all(path))
+        self.call(&Deed::on_dir("make", path), || self.sim.create_dir_all(path))
     }
 
     fn open(&self, path: &Path) -> io::Result<Arc<dyn File>> {
-        let file = self.call(area_of(path), || self.sim.open(path))?;
+        let file = self.call(&Deed::on("open", path), || self.sim.open(path))?;
         Ok(Arc::new(WitnessFile { witness: self.clone(), path: path.to_owned(), file }))
     }
 
     fn create(&self, path: &Path) -> io::Result<Arc<dyn File>> {
-        let file = self.call(area_of(path), || self.sim.create(path))?;
+        let file = self.call(&Deed::on("create", path), || self.sim.create(path))?;
         Ok(Arc::new(WitnessFile { witness: self.clone(), path: path.to_owned(), file }))
     }
 
     fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
-        self.call(area_of_dir(dir), || self.sim.list(dir))
+        self.call(&Deed::on_dir("list", dir), || self.sim.list(dir))
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        self.call(area_of(to), || self.sim.rename(from, to))?;
+        self.call(&Deed::on("rename to", to), || self.sim.rename(from, to))?;
         if area_of(to) == Area::Checkpoint {
             self.notes.lock().checkpoints += 1;
         }
@@ -251,26 +277,28 @@ impl Disk for Witness {
     }
 
     fn remove(&self, path: &Path) -> io::Result<()> {
-        self.call(area_of(path), || self.sim.remove(path))
+        self.call(&Deed::on("remove", path), || self.sim.remove(path))
     }
 
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
-        self.sync(area_of_dir(dir), || self.sim.sync_dir(dir))
+        self.call(&Deed::on_dir("sync", dir), || self.sim.sync_dir(dir))
     }
 
     fn lock(&self, path: &Path) -> io::Result<Lock> {
-        self.call(Area::Other, || self.sim.lock(path))
+        self.call(&Deed::on("lock", path), || self.sim.lock(path))
     }
 }
 
 impl WitnessFile {
     /// Frames and their syncs are commits; the rest of a slot's life is not.
-    fn area(&self) -> Area {
-        let area = area_of(&self.path);
+    fn deed(&self, verb: &'static str) -> Deed<'_> {
+        let deed = Deed::on(verb, &self.path);
         let notes = self.witness.notes.lock();
         match &notes.frame {
-            Some(frame) if area == Area::Slot && frame.path == self.path => Area::Commit,
-            _ => area,
+            Some(frame) if deed.area == Area::Slot && frame.path == self.path => {
+                Deed { area: Area::Commit, ..deed }
+            }
+            _ => deed,
         }
     }
 }
@@ -285,11 +313,13 @@ impl File for WitnessFile {
             let frame = Frame { path: self.path.clone(), at: offset, bytes: buf.to_vec() };
             self.witness.notes.lock().frame = Some(frame);
         }
-        self.witness.call(self.area(), || self.file.write_all_at(buf, offset))
+        let bytes = Some(offset..offset + buf.len() as u64);
+        let deed = Deed { bytes, ..self.deed("write") };
+        self.witness.call(&deed, || self.file.write_all_at(buf, offset))
     }
 
     fn sync(&self) -> io::Result<()> {
-        self.witness.sync(self.area(), || self.file.sync())
+        self.witness.call(&self.deed("sync"), || self.file.sync())
     }
 
     fn len(&self) -> io::Result<u64> {
@@ -297,10 +327,12 @@ impl File for WitnessFile {
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {
-        self.witness.call(self.area(), || self.file.set_len(len))
+        let deed = Deed { bytes: Some(0..len), ..self.deed("cut") };
+        self.witness.call(&deed, || self.file.set_len(len))
     }
 
     fn allocate(&self, len: u64) -> io::Result<()> {
-        self.witness.call(self.area(), || self.file.allocate(len))
+        let deed = Deed { bytes: Some(0..len), ..self.deed("allocate") };
+        self.witness.call(&deed, || self.file.allocate(len))
     }
 }

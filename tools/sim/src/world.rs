@@ -8,6 +8,7 @@ use sys::{Sys, UnixMs};
 
 use crate::{
     coverage::{Coverage, Event},
+    history::History,
     oracle::{Oracle, Verdict, Violation, demand},
     plan::Sizes,
     witness::Witness,
@@ -19,9 +20,9 @@ pub(crate) struct World {
     pub(crate) sys: Sys,
     pub(crate) dir: PathBuf,
     pub(crate) sizes: Sizes,
+    pub(crate) history: History,
     // Each is held for one step, never across an await.
     oracle: Mutex<Oracle>,
-    history: Arc<Mutex<Vec<String>>>,
     coverage: Arc<Mutex<Coverage>>,
     trouble: Mutex<Trouble>,
     failure: Mutex<Option<Violation>>,
@@ -48,13 +49,13 @@ impl Trouble {
 }
 
 impl World {
-    pub(crate) fn new(sys: Sys, dir: PathBuf, sizes: Sizes) -> Arc<Self> {
+    pub(crate) fn new(sys: Sys, dir: PathBuf, sizes: Sizes, history: History) -> Arc<Self> {
         Arc::new(Self {
             sys,
             dir,
             sizes,
+            history,
             oracle: Mutex::default(),
-            history: Arc::default(),
             coverage: Arc::default(),
             trouble: Mutex::default(),
             failure: Mutex::default(),
@@ -67,8 +68,8 @@ impl World {
             sys: self.sys.clone(),
             dir: self.dir.clone(),
             sizes: self.sizes,
-            oracle: Mutex::new(self.oracle.lock().clone()),
             history: self.history.clone(),
+            oracle: Mutex::new(self.oracle.lock().clone()),
             coverage: self.coverage.clone(),
             trouble: Mutex::default(),
             failure: Mutex::default(),
@@ -90,12 +91,7 @@ impl World {
 
     /// Adds a line to the history.
     pub(crate) fn note(&self, line: &str) {
-        let line = format!("{:>8} {line}", self.sys.clock.elapsed().as_millis());
-        self.history.lock().push(line);
-    }
-
-    pub(crate) fn history(&self) -> Vec<String> {
-        self.history.lock().clone()
+        self.history.note(line);
     }
 
     pub(crate) fn met(&self, event: Event) {

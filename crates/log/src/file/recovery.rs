@@ -186,6 +186,8 @@ impl Recovery {
     fn forget_other_checkpoints(&self, next: u32) -> Result<(), OpenError> {
         let dir = self.files.layout.checkpoints();
         let newest = next.checked_sub(1).map(|newest| self.files.layout.checkpoint(newest));
+        // After a failed sync its name may be in memory only, and what it replaced is about to go.
+        self.files.disk.sync_dir(&dir).map_err(at(&dir))?;
         for name in self.files.disk.list(&dir).map_err(at(&dir))? {
             if Some(dir.join(&name)) != newest {
                 self.files.disk.remove(&dir.join(&name)).map_err(at(&dir))?;

@@ -165,6 +165,7 @@ impl Regrouper {
                 }
             };
             let Some(jobs) = jobs else { return };
+            self.erase_owed |= jobs.contains(&Job::Erase);
             for job in jobs {
                 deadline = self.serve(job, deadline).await;
             }
@@ -182,10 +183,7 @@ impl Regrouper {
                 let at = self.clock.elapsed() + self.settings.reclaim_after;
                 planned.or(Some((at, Depth::Economy)))
             }
-            Job::Erase => {
-                self.erase_owed = true;
-                self.reclaim(Depth::Erase).await
-            }
+            Job::Erase => self.reclaim(Depth::Erase).await,
         }
     }
 
@@ -224,18 +222,26 @@ impl Regrouper {
     /// Takes everything that nobody can read off the disk: spares, segments and packs.
     async fn erase(&mut self) -> Result<(), Stopped> {
         self.clean_spares().await?;
+        let before = self.ask(Command::Inspect).await.ok_or(Stopped::Gone)?;
         let roll = self.ask(|reply| Command::Roll(Roll::Always, reply)).await;
-        self.count_and_pass(roll.ok_or(Stopped::Gone)?, Depth::Erase).await?;
+        let after = roll.ok_or(Stopped::Gone)?;
+        self.count_and_pass(after, Depth::Erase).await?;
+        if after.active == before.active {
+            // There was no room for another segment, so this one keeps its bytes for now.
+            return Err(io::Error::from(io::ErrorKind::StorageFull).into());
+        }
         self.erase_owed = false;
         Ok(())
     }
 
     async fn clean_spares(&self) -> Result<(), Stopped> {
+        let mut outcome = Ok(());
         for slot in self.ask(Command::TakeSpares).await.ok_or(Stopped::Gone)? {
-            clean(&slot)?;
+            // One that could not be cleaned stays a spare, and is cleaned when this is tried again.
+            outcome = outcome.and(clean(&slot));
             self.tell(Command::Spare(slot)).await;
         }
-        Ok(())
+        Ok(outcome?)
     }
 
     async fn count_and_pass(&mut self, now: Inspection, depth: Depth) -> Result<(), Stopped> {
@@ -416,17 +422,18 @@ impl Regrouper {
     async fn recycle(&mut self, freed: Vec<Slot>, depth: Depth) -> io::Result<()> {
         let spares = self.ask(Command::Inspect).await.map_or(SPARES_MAX, |now| now.spares);
         let wanted = SPARES_MAX.saturating_sub(spares);
+        let mut outcome = Ok(());
         for (index, slot) in freed.into_iter().enumerate() {
-            if depth == Depth::Erase {
-                clean(&slot)?;
-            }
-            if index < wanted {
+            let cleaned = if depth == Depth::Erase { clean(&slot) } else { Ok(()) };
+            // One that could not be cleaned must not be lost from sight before it is.
+            if index < wanted || cleaned.is_err() {
                 self.tell(Command::Spare(slot)).await;
             } else {
-                self.files.disk.remove(&self.files.layout.slot(slot.number))?;
+                outcome = outcome.and(self.files.disk.remove(&self.files.layout.slot(slot.number)));
             }
+            outcome = outcome.and(cleaned);
         }
-        self.files.disk.sync_dir(&self.files.layout.wal())
+        outcome.and_then(|()| self.files.disk.sync_dir(&self.files.layout.wal()))
     }
 
     /// Takes back what a failed pass has written. What cannot be removed now, recovery removes.

@@ -23,6 +23,19 @@ impl Oracle {
         before: &Known,
         now: UnixMs,
     ) -> Verdict {
+        self.may_be_absent(address, absence, before, now)?;
+        self.is_gone_for_good(address, now);
+        Ok(())
+    }
+
+    /// Whether an answer may say that `address` is not there.
+    pub(super) fn may_be_absent(
+        &mut self,
+        address: &Address,
+        absence: Absence,
+        before: &Known,
+        now: UnixMs,
+    ) -> Verdict {
         let after = self.known(address, now);
         let lost = before.standing == Standing::Live && after.standing == Standing::Live;
         demand(!lost, || format!("{address} is there, but the answer was {absence:?}"))?;
@@ -31,7 +44,6 @@ impl Oracle {
         };
         let by_then = |stream: &super::Stream| stream.died.is_some_and(|at| at <= before.tick);
         let deleted = by_then(&self.streams[&id]) && self.streams[&id].erased.is_none();
-        self.is_gone_for_good(address, id, now);
         match absence {
             Absence::Gone => demand(self.may_have_forks(id), || {
                 format!("{address} has no forks that could keep it, but the answer was Gone")
@@ -43,11 +55,12 @@ impl Oracle {
     }
 
     /// Somebody was told that a stream is not there: only one past its time may come back.
-    fn is_gone_for_good(&mut self, address: &Address, id: Incarnation, now: UnixMs) {
+    fn is_gone_for_good(&mut self, address: &Address, now: UnixMs) {
         let tick = self.next_tick();
-        let is_current = self.name(address).making.is_none();
+        let name = self.name(address);
+        let Some(id) = name.current.filter(|_| name.making.is_none()) else { return };
         let stream = self.stream_mut(id);
-        if is_current && !stream.may_be_expired(now) {
+        if !stream.may_be_expired(now) {
             stream.died.get_or_insert(tick);
         }
     }

@@ -165,9 +165,10 @@ impl Oracle {
             ForkError::SourceNotFound(_) => {
                 self.absent(&from.source, Absence::NotFound, source_before, now)
             }
+            // The answer does not say which of the two.
             ForkError::Gone(_) => self
-                .absent(&from.source, Absence::Gone, source_before, now)
-                .or_else(|_| self.absent(&make.address, Absence::Gone, before, now)),
+                .may_be_absent(&from.source, Absence::Gone, source_before, now)
+                .or_else(|_| self.may_be_absent(&make.address, Absence::Gone, before, now)),
             ForkError::Exists(_) => self.exists(creating, now),
             ForkError::OffsetUnknown(_) => match from.offset {
                 Some(offset) if self.is_boundary(from.parent, offset) != Some(true) => Ok(()),
