@@ -176,6 +176,32 @@ async fn a_hole_in_the_log_is_refused_and_mended_only_when_told_to() {
     assert!(report.is_sound(), "{report:?}");
 }
 
+/// Waits for the regrouper, which works in its own time.
+async fn first_checkpoint(dir: &Path) {
+    let written = || fs::read_dir(dir.join("checkpoints")).expect("a directory").count() > 0;
+    for _ in 0..1000 {
+        if written() {
+            return;
+        }
+        tokio::task::yield_now().await;
+        Sys::real().clock.sleep(std::time::Duration::from_millis(10)).await;
+    }
+    panic!("an erase ends in a checkpoint");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_first_stream_outlives_the_checkpoint_of_an_empty_log() {
+    let dir = tempfile::tempdir().expect("a scratch directory");
+    let log = open(dir.path()).await;
+    log.delete(&stream("nothing"), Delete::Erase).await.expect_err("there is no such stream");
+    first_checkpoint(dir.path()).await;
+    let _ = log.create(&stream("first"), Create::default()).await.expect("a new name");
+    log.close().await;
+    let log = open(dir.path()).await;
+    log.head(&stream("first")).await.expect("it was acknowledged");
+    log.close().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn another_version_is_refused() {
     let dir = scratch_copy();

@@ -36,7 +36,8 @@ pub(crate) struct Table {
     /// Every fork, by its parent.
     forks: BTreeSet<(Incarnation, Incarnation)>,
     deadlines: BinaryHeap<Reverse<(UnixMs, Incarnation)>>,
-    next: u64,
+    /// The newest id that was ever given; ids begin with 1.
+    last: u64,
 }
 
 /// A change of exactly one stream.
@@ -191,7 +192,7 @@ impl Table {
 
     /// Puts a stream in whole, as a checkpoint holds it.
     pub(crate) fn insert(&mut self, id: Incarnation, mut meta: Meta) {
-        self.next = self.next.max(id.0 + 1);
+        self.last = self.last.max(id.0);
         if let Some(origin) = &meta.origin {
             let parent = self.streams.get_mut(&origin.parent).expect("a fork has its parent");
             parent.forks += 1;
@@ -249,12 +250,12 @@ impl Table {
     /// Ids up to and including this one are taken.
     #[cfg(feature = "file")]
     pub(crate) fn skip_to(&mut self, id: Incarnation) {
-        self.next = self.next.max(id.0 + 1);
+        self.last = self.last.max(id.0);
     }
 
     #[cfg(feature = "file")]
     pub(crate) fn last_id(&self) -> Incarnation {
-        Incarnation(self.next.saturating_sub(1))
+        Incarnation(self.last)
     }
 
     /// The forks of a stream.
@@ -264,7 +265,7 @@ impl Table {
     }
 
     fn next_id(&self) -> Incarnation {
-        Incarnation(self.next)
+        Incarnation(self.last + 1)
     }
 
     pub(crate) fn meta_mut(&mut self, id: Incarnation) -> &mut Meta {
