@@ -8,7 +8,7 @@ use log::{
     Head, HeadError, List, ListError, Log, Page, ReadError, TrimError, Unavailable, file::FileLog,
 };
 use sys::UnixMs;
-use wire::{Address, Offset, ReadFrom, StreamPath};
+use wire::{Address, Expiry, Offset, ReadFrom, StreamPath};
 
 use crate::{
     coverage::Event,
@@ -218,14 +218,16 @@ impl Client {
         Ok(answer)
     }
 
-    /// Reads need nobody's permission, unless they must be remembered to keep the stream alive.
+    /// Reads need nobody's permission, unless they must be remembered to keep the stream alive and
+    /// there is a queue.
     fn read_failed(&self, address: &Address, error: &ReadError) -> Verdict {
         let Some(why) = error.unavailable() else { return Ok(()) };
         self.world.unavailable(why, &self.witness)?;
         let oracle = self.world.oracle();
-        let current = oracle.current(address).map(|id| oracle.stream(id).expiry);
-        let is_remembered = current.is_none_or(|expiry| matches!(expiry, wire::Expiry::Sliding(_)));
-        demand(is_remembered || self.witness.is_off(), || format!("reading {address}: {why}"))
+        let expiry = oracle.current(address).map(|id| oracle.stream(id).expiry);
+        let is_sliding = matches!(expiry, None | Some(Expiry::Sliding(_)));
+        let must_wait = is_sliding && matches!(why, Unavailable::Overloaded);
+        demand(must_wait || self.witness.is_off(), || format!("reading {address}: {why}"))
     }
 
     pub(crate) async fn head(&self, address: &Address) -> Verdict<Result<Head, HeadError>> {

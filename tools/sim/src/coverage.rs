@@ -29,6 +29,7 @@ events! {
     CutInSlot => "power cut while a segment's file was made or begun",
     CutInPack => "power cut while a pack was written",
     CutInCheckpoint => "power cut while a checkpoint was written",
+    CutAtSectorEdge => "power cut while records at the edge of a sector became durable",
     CutInRecovery => "power cut in recovery",
     CutAtRest => "power cut with nothing under way",
     FrameTorn => "newest frame torn",

@@ -11,11 +11,13 @@
 //! assert_eq!(outcome.failure(), None);
 //! ```
 //!
-//! Reading order: `oracle` says what must hold; `plan` what a seed decides; `life` how a life
-//! goes; `actors` who takes part; `client` how they ask; `inspect` what is looked at when all
-//! is quiet; `witness` what the disk saw.
+//! Reading order: `oracle` says what must hold; `plan` what a seed decides; `seed` how a run goes,
+//! `life` and `weather` how one life of it; `actors` who takes part, `client` how they ask;
+//! `inspect` what is looked at when all is quiet, `retirement` and `residue` what at the very end;
+//! `witness` stands between the log and its disk.
 
 mod actors;
+mod aftermath;
 mod client;
 mod coverage;
 mod dice;
@@ -25,7 +27,9 @@ mod life;
 mod oracle;
 mod plan;
 mod residue;
+mod retirement;
 mod seed;
+mod weather;
 mod witness;
 mod world;
 

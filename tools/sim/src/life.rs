@@ -9,14 +9,15 @@ use wire::{ContentType, Expiry, StreamPath};
 
 use crate::{
     actors::{self, Producer},
+    aftermath::{note_cut, note_failures, note_remains},
     client::{Client, Refusal},
     coverage::Event,
     dice::Dice,
     inspect::inspect,
     oracle::{Make, Verdict, Violation, demand},
-    plan::{Ending, Life, Plan, Weather},
-    residue,
-    witness::{Area, Reach, Remains, Witness},
+    plan::{Ending, Life, Moment, Plan},
+    weather,
+    witness::{Area, Reach, Witness},
     world::{Trouble, World},
 };
 
@@ -54,23 +55,6 @@ pub(crate) async fn gather(
     actors::gather_crowd(&client, plan.crowd).await?;
     world.met(Event::CheckpointInParts);
     end(client, &life).await
-}
-
-/// The last life: what is left of everything?
-pub(crate) async fn retire(
-    world: &Arc<World>,
-    witness: Witness,
-    plan: &Plan,
-    dice: &Dice,
-) -> Verdict {
-    let settings = plan.lives[plan.lives.len() - 1].settings.clone();
-    let reclaim_after = settings.reclaim_after;
-    let client = open(world, witness, &Life::calm(settings), dice).await?;
-    inspect(&client).await?;
-    residue::check_erased(&client, reclaim_after).await?;
-    inspect(&client).await?;
-    residue::check_reclaimed(&client, reclaim_after).await?;
-    close(world, client.log).await
 }
 
 /// Opens the log, if need be after power cuts that hit recovery itself.
@@ -113,19 +97,21 @@ fn client(world: &Arc<World>, witness: Witness, log: FileLog, dice: &Dice) -> Cl
 /// Lets everybody work, in the weather of this life.
 async fn serve(client: &Client, life: &Life, producers: &Producers) -> Verdict {
     let Client { world, witness, .. } = client;
-    let power_cut_at_op = match life.ending {
-        Ending::PowerCut { at_op } => Some(witness.sim().op_count() + at_op),
-        Ending::Close | Ending::CloseThenPowerCut => None,
-    };
-    let fair = SimFaults { power_cut_at_op, ..SimFaults::default() };
+    let mut fair = SimFaults::default();
+    if let Ending::PowerCut(Moment::Operation(number)) = life.ending {
+        fair.power_cut_at_op = Some(witness.sim().op_count() + number);
+    }
     witness.set_faults(fair.clone(), Reach::Everything);
-    let tasks = actors::start(client, producers, life.operations);
+    if let Ending::PowerCut(Moment::SectorEdge(number)) = life.ending {
+        witness.cut_at_edge(number);
+    }
+    let tasks = actors::start(client, producers, life);
     let working = async {
         for task in tasks {
             task.join().await;
         }
     };
-    let all = futures_util::future::join(working, weather(client, life.weather, fair));
+    let all = futures_util::future::join(working, weather::turn(client, life.weather, fair));
     let done = world.sys.clock.timeout(LIFE_MAX, all).await;
     world.check()?;
     done.map_err(|_| Violation("the work of this life never ended".to_owned()))?;
@@ -135,45 +121,6 @@ async fn serve(client: &Client, life: &Life, producers: &Producers) -> Verdict {
         inspect(client).await?;
     }
     Ok(())
-}
-
-/// What goes wrong, and when.
-async fn weather(client: &Client, weather: Weather, fair: SimFaults) {
-    let Client { world, witness, dice, .. } = client;
-    let sleep = |most| world.sys.clock.sleep(Duration::from_millis(dice.magnitude(1..=most)));
-    sleep(1_000).await;
-    let ppm = dice.magnitude(1_000..=200_000) as u32;
-    let (foul, reach) = match weather {
-        Weather::Fair => return,
-        Weather::FailingSyncs => {
-            (SimFaults { sync_error_ppm: ppm, ..fair.clone() }, Reach::Everything)
-        }
-        Weather::FailingWrites => {
-            (SimFaults { write_error_ppm: ppm, ..fair.clone() }, Reach::Everything)
-        }
-        Weather::FailingBackground => {
-            let ppm = dice.magnitude(20_000..=500_000) as u32;
-            let failing = SimFaults { sync_error_ppm: ppm, write_error_ppm: ppm, ..fair.clone() };
-            (failing, Reach::Background)
-        }
-        Weather::FullDisk => {
-            let room = 4_096 * dice.between(0..=20);
-            let capacity_bytes = Some(residue::usage(client).total() + room);
-            (SimFaults { capacity_bytes, ..fair.clone() }, Reach::Everything)
-        }
-    };
-    world.note(&format!("weather: {foul:?}, {reach:?}"));
-    world.change_trouble(|trouble| match weather {
-        Weather::Fair | Weather::FailingBackground => {}
-        Weather::FullDisk => trouble.full = true,
-        Weather::FailingSyncs | Weather::FailingWrites => trouble.failing = true,
-    });
-    witness.set_faults(foul, reach);
-    sleep(3_000).await;
-    if weather == Weather::FullDisk || dice.percent(50) {
-        world.note("weather: fair");
-        witness.set_faults(fair, Reach::Everything);
-    }
 }
 
 /// Whether the log takes writes. With nothing wrong any more it must, unless it is poisoned.
@@ -201,13 +148,16 @@ async fn is_healthy(client: &Client) -> Verdict<bool> {
 }
 
 /// Ends the life as planned, whatever state the log is in.
-async fn end(client: Client, life: &Life) -> Verdict<Witness> {
+pub(crate) async fn end(client: Client, life: &Life) -> Verdict<Witness> {
     let Client { world, log, witness, dice, .. } = client;
     let poisoned = world.trouble().poisoned && !witness.is_off();
     note_failures(&world, &witness, poisoned);
     world.change_trouble(|trouble| trouble.closing = true);
-    if let Ending::PowerCut { .. } = life.ending {
+    if let Ending::PowerCut(moment) = life.ending {
         note_cut(&world, &witness);
+        if matches!(moment, Moment::SectorEdge(_)) && witness.is_off() {
+            world.met(Event::CutAtSectorEdge);
+        }
         witness.sim().power_cut();
     }
     close(&world, log).await?;
@@ -217,7 +167,7 @@ async fn end(client: Client, life: &Life) -> Verdict<Witness> {
             world.met(if poisoned { Event::ReopenedPoisoned } else { Event::CleanClose });
             Ok(witness.reopen())
         }
-        Ending::PowerCut { .. } | Ending::CloseThenPowerCut => {
+        Ending::PowerCut(_) | Ending::CloseThenPowerCut => {
             for _ in 0..life.what_ifs {
                 look_at_another_ending(&world, &witness, life, &dice).await?;
             }
@@ -251,43 +201,4 @@ async fn look_at_another_ending(
     close(&branch, client.log).await?;
     world.note("but it went like this.");
     Ok(())
-}
-
-fn note_failures(world: &World, witness: &Witness, poisoned: bool) {
-    let notes = witness.notes();
-    if notes.checkpoints > 0 {
-        world.met(Event::Regrouped);
-    }
-    let regrouping = |area: &Area| matches!(area, Area::Pack | Area::Checkpoint);
-    if notes.failures.iter().any(|failure| regrouping(&failure.area)) {
-        world.met(Event::RegroupFailed);
-    }
-    let commit = notes.failures.iter().find(|failure| failure.area == Area::Commit);
-    if let Some(failure) = commit.filter(|_| poisoned) {
-        world.met(if failure.is_sync { Event::PoisonedBySync } else { Event::PoisonedByWrite });
-    }
-}
-
-fn note_cut(world: &World, witness: &Witness) {
-    let cut = witness.notes().cut;
-    world.note(&format!("the power goes: {cut:?}"));
-    world.met(match cut {
-        None => Event::CutAtRest,
-        Some(Area::Commit) => Event::CutInCommit,
-        Some(Area::Slot) => Event::CutInSlot,
-        Some(Area::Pack) => Event::CutInPack,
-        Some(Area::Checkpoint) => Event::CutInCheckpoint,
-        Some(Area::Other) => Event::CutInRecovery,
-    });
-}
-
-fn note_remains(world: &World, remains: Option<Remains>) {
-    let event = match remains {
-        Some(Remains::All) => Event::FrameKept,
-        Some(Remains::Some) => Event::FrameTorn,
-        Some(Remains::None) => Event::FrameLost,
-        None => return,
-    };
-    world.note(event.words());
-    world.met(event);
 }

@@ -31,12 +31,21 @@ pub(crate) struct Life {
     pub(crate) settings: Settings,
     /// How many durable operations each try to open may make before the power goes.
     pub(crate) opening_cuts: Vec<u64>,
+    pub(crate) company: Company,
     /// Operations of each actor.
     pub(crate) operations: u64,
     pub(crate) weather: Weather,
     pub(crate) ending: Ending,
     /// Other ways in which the power cut at its end could have gone, to be looked at.
     pub(crate) what_ifs: u64,
+}
+
+/// Who uses the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Company {
+    Everybody,
+    /// One writer of equal messages, each in a commit of its own.
+    Metronome,
 }
 
 /// What goes wrong while the log serves.
@@ -53,18 +62,33 @@ pub(crate) enum Weather {
 /// How a life ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ending {
-    /// The power goes during this durable operation, or after the work if there are fewer.
-    PowerCut { at_op: u64 },
+    /// The power goes at this moment, or after the work if it does not come.
+    PowerCut(Moment),
     /// The log is closed, and opened again without a power cut.
     Close,
     /// The log is closed, and the power goes afterwards.
     CloseThenPowerCut,
 }
 
+/// When the power goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Moment {
+    /// During this durable operation of the life.
+    Operation(u64),
+    /// While the frame is made durable that is the n-th whose records begin at the edge of a
+    /// sector: its head may come through without them.
+    SectorEdge(u64),
+}
+
 impl Plan {
     pub(crate) fn draw(dice: &Dice) -> Self {
         let depth = dice.between(1..=3);
         let dir = ["/var", "lib", "headwater"][..depth as usize].iter().collect();
+        if dice.percent(4) {
+            let sizes = Sizes::Uniform(dice.between(40..=400));
+            let lives = (0..dice.between(2..=4)).map(|_| Life::metronome(dice)).collect();
+            return Self { dir, sizes, crowd: 0, lives };
+        }
         let sizes = match dice.percent(25) {
             true => Sizes::Uniform(dice.magnitude(16..=600)),
             false => Sizes::Mixed,
@@ -109,13 +133,29 @@ impl Life {
             _ => Weather::FullDisk,
         };
         let ending = match dice.between(0..=99) {
-            0..70 => Ending::PowerCut { at_op: dice.magnitude(1..=1_000) },
+            0..70 => Ending::PowerCut(Moment::Operation(dice.magnitude(1..=1_000))),
             70..90 => Ending::Close,
             _ => Ending::CloseThenPowerCut,
         };
         let what_ifs = if dice.percent(30) { dice.between(1..=3) } else { 0 };
-        let operations = dice.magnitude(10..=120);
-        Self { settings, opening_cuts, operations, weather, ending, what_ifs }
+        let (company, operations) = (Company::Everybody, dice.magnitude(10..=240));
+        Self { settings, opening_cuts, company, operations, weather, ending, what_ifs }
+    }
+
+    fn metronome(dice: &Dice) -> Self {
+        let settings = Settings {
+            segment_bytes: 16 * 1024,
+            commit_bytes_max: 2 * 1024,
+            regroup_segments: 1,
+            ..draw_settings(dice)
+        };
+        Self {
+            company: Company::Metronome,
+            operations: dice.between(200..=500),
+            ending: Ending::PowerCut(Moment::SectorEdge(dice.between(2..=8))),
+            what_ifs: 10,
+            ..Self::calm(settings)
+        }
     }
 
     /// A life in which nothing goes wrong.
@@ -123,6 +163,7 @@ impl Life {
         Self {
             settings,
             opening_cuts: Vec::new(),
+            company: Company::Everybody,
             operations: 0,
             weather: Weather::Fair,
             ending: Ending::Close,

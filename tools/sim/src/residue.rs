@@ -1,11 +1,10 @@
 //! What a log leaves on its disk: what is deleted gives its bytes back within a bound, what is
 //! erased leaves nothing behind.
 
-use std::{collections::BTreeMap, path::Path, time::Duration};
+use std::{collections::BTreeMap, path::Path};
 
 use log::Delete;
 use sys::Disk;
-use wire::Address;
 
 use crate::{
     client::{Client, Patience},
@@ -13,8 +12,6 @@ use crate::{
     oracle::{TAG_BYTES, Verdict, demand},
 };
 
-/// How long the log is left alone, beyond what its settings say.
-const REST: Duration = Duration::from_secs(60);
 /// Files of the write-ahead log that an idle log may keep: one in use, two spare, one on its way.
 const SLOTS_MAX: u64 = 4;
 /// A checkpoint of no streams, and one that was being replaced.
@@ -54,9 +51,8 @@ fn sizes_in(client: &Client, dir: &Path) -> Vec<u64> {
     names.iter().filter_map(length).map(|bytes| bytes.next_multiple_of(4_096)).collect()
 }
 
-/// Lets the log rest; then nothing that was erased, in whichever life, is on the disk any more.
-pub(crate) async fn check_erased(client: &Client, reclaim_after: Duration) -> Verdict {
-    client.world.sys.clock.sleep(reclaim_after + REST).await;
+/// Nothing that was erased is on the disk.
+pub(crate) fn check_erased(client: &Client) -> Verdict {
     let on_disk = tags_on_disk(client);
     let oracle = client.world.oracle();
     for stream in oracle.streams().filter(|stream| oracle.is_erased(stream.incarnation)) {
@@ -70,16 +66,17 @@ pub(crate) async fn check_erased(client: &Client, reclaim_after: Duration) -> Ve
     Ok(())
 }
 
-/// Deletes everything, and lets the log rest; then it is as small as a new one.
-pub(crate) async fn check_reclaimed(client: &Client, reclaim_after: Duration) -> Verdict {
-    let before = usage(client);
-    let live: Vec<Address> =
-        client.world.oracle().live(client.now()).into_iter().map(|(address, _)| address).collect();
-    for address in live {
+/// Deletes every stream that is there; those past their time go by themselves.
+pub(crate) async fn delete_everything(client: &Client) -> Verdict {
+    let live = client.world.oracle().live(client.now());
+    for (address, _) in live {
         client.delete(&address, Delete::Stream, Patience::Waits).await?;
     }
-    // Streams past their time are swept up meanwhile.
-    client.world.sys.clock.sleep(reclaim_after + REST).await;
+    Ok(())
+}
+
+/// The disk holds no more than that of a log without streams.
+pub(crate) fn check_reclaimed(client: &Client, before: Usage) -> Verdict {
     let after = usage(client);
     client.note(&format!("{before:?} became {after:?}"));
     let is_small = after.slots <= SLOTS_MAX * after.slot_largest

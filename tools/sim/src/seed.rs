@@ -24,12 +24,16 @@ use crate::{
     life,
     oracle::{Verdict, Violation},
     plan::Plan,
+    retirement,
     witness::Witness,
     world::World,
 };
 
 /// Lines of the history that a failure shows.
 const HISTORY_SHOWN: usize = 60;
+/// The disk and the log draw from sequences of their own.
+const DISK_SALT: u64 = 0x6469_736b;
+const LOG_SALT: u64 = 0x006c_6f67;
 /// When simulated time begins.
 const BEGINNING: UnixMs = UnixMs::new(1_900_000_000_000);
 
@@ -91,8 +95,8 @@ pub fn run_in_detail(seed: u64, detail: Detail) -> Outcome {
 
 fn prepare(seed: u64, detail: Detail) -> (Arc<World>, Witness) {
     let plan = Plan::draw(&Dice::new(seed));
-    let disk = SimDisk::new(seed, SimFaults::default());
-    let sys = Sys::simulated(seed, disk.clone(), BEGINNING);
+    let disk = SimDisk::new(seed ^ DISK_SALT, SimFaults::default());
+    let sys = Sys::simulated(seed ^ LOG_SALT, disk.clone(), BEGINNING);
     let history = History::new(sys.clock.clone(), detail);
     let witness = Witness::new(disk, history.clone());
     (World::new(sys, plan.dir, plan.sizes, history), witness)
@@ -113,7 +117,8 @@ async fn play(seed: u64, world: &Arc<World>, disk: &Mutex<Witness>) -> Verdict {
         *disk.lock() = next;
     }
     let witness = disk.lock().clone();
-    life::retire(world, witness, &plan, &dice).await
+    *disk.lock() = retirement::retire(world, witness, &plan, &dice).await?;
+    Ok(())
 }
 
 fn words_of(panic: &(dyn Any + Send)) -> String {

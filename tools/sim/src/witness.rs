@@ -19,6 +19,8 @@ use crate::history::{Detail, History};
 const SECTOR_BYTES: usize = 512;
 /// Where the first frame of a segment stands; what comes before is its head.
 const FIRST_FRAME_AT: u64 = 64;
+/// Where the records of a frame begin.
+const FRAME_HEADER_BYTES: u64 = 32;
 
 /// The disk the log works on.
 #[derive(Clone, Debug)]
@@ -35,6 +37,8 @@ pub(crate) struct Witness {
 struct Weather {
     faults: SimFaults,
     reach: Reach,
+    /// Frames at the edge of a sector that are still spared.
+    edges_spared: Option<u64>,
 }
 
 /// Which files errors can hit. A power cut and a full disk hit all.
@@ -117,7 +121,24 @@ impl Witness {
     /// Replaces what goes wrong from here on.
     pub(crate) fn set_faults(&self, faults: SimFaults, reach: Reach) {
         self.sim.set_faults(faults.clone());
-        *self.weather.lock() = Weather { faults, reach };
+        *self.weather.lock() = Weather { faults, reach, edges_spared: None };
+    }
+
+    /// The power goes while the `number`-th frame from now is made durable whose records begin at
+    /// the edge of a sector.
+    pub(crate) fn cut_at_edge(&self, number: u64) {
+        self.weather.lock().edges_spared = Some(number);
+    }
+
+    /// A frame is about to be written; if its time has come, its sync will be the last.
+    fn spare_edge(&self, at: u64) {
+        let mut weather = self.weather.lock();
+        let is_edge = (at + FRAME_HEADER_BYTES).is_multiple_of(SECTOR_BYTES as u64);
+        let Some(spared) = weather.edges_spared.filter(|_| is_edge) else { return };
+        weather.edges_spared = spared.checked_sub(1);
+        if spared == 0 {
+            weather.faults.power_cut_at_op = Some(self.sim.op_count() + 2);
+        }
     }
 
     pub(crate) fn clear_faults(&self) {
@@ -171,7 +192,7 @@ impl Witness {
 
     /// Makes a call in the weather of its area, and notes how it went.
     fn call<T>(&self, deed: &Deed<'_>, call: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
-        let Weather { faults, reach } = self.weather.lock().clone();
+        let Weather { faults, reach, .. } = self.weather.lock().clone();
         let is_reached = reach == Reach::Everything || deed.area.is_background();
         self.sim.set_faults(match is_reached {
             true => faults,
@@ -312,6 +333,7 @@ impl File for WitnessFile {
         if area_of(&self.path) == Area::Slot && offset >= FIRST_FRAME_AT {
             let frame = Frame { path: self.path.clone(), at: offset, bytes: buf.to_vec() };
             self.witness.notes.lock().frame = Some(frame);
+            self.witness.spare_edge(offset);
         }
         let bytes = Some(offset..offset + buf.len() as u64);
         let deed = Deed { bytes, ..self.deed("write") };

@@ -1,5 +1,6 @@
 //! Those who use the log, all at once.
 
+mod metronome;
 mod producer;
 mod reader;
 mod steward;
@@ -16,6 +17,7 @@ pub(crate) use self::producer::Producer;
 use crate::{
     client::Client,
     oracle::{Make, Verdict},
+    plan::{Company, Life},
 };
 
 const WRITERS: usize = 2;
@@ -30,8 +32,19 @@ const CROWD: &str = "crowd/";
 /// Names that other streams go by.
 pub(crate) const NAMES: u64 = 14;
 
-/// Sends everybody to work; each makes `operations` requests.
-pub(crate) fn start(
+/// Sends those who use the log in this life to work.
+pub(crate) fn start(client: &Client, producers: &[Arc<Mutex<Producer>>], life: &Life) -> Vec<Task> {
+    match life.company {
+        Company::Everybody => start_everybody(client, producers, life.operations),
+        Company::Metronome => {
+            let client = named(client, "metronome", 0);
+            let work = metronome::work(client.clone(), life.operations);
+            vec![spawn(&client, "metronome", work)]
+        }
+    }
+}
+
+fn start_everybody(
     client: &Client,
     producers: &[Arc<Mutex<Producer>>],
     operations: u64,

@@ -42,10 +42,9 @@ impl Oracle {
         let Some(id) = after.incarnation else {
             return demand(absence == Absence::NotFound, || format!("{address} was never there"));
         };
-        let by_then = |stream: &super::Stream| stream.died.is_some_and(|at| at <= before.tick);
-        let deleted = by_then(&self.streams[&id]) && self.streams[&id].erased.is_none();
+        let deleted = self.was_deleted(id, before) && self.streams[&id].erased.is_none();
         match absence {
-            Absence::Gone => demand(self.may_have_forks(id), || {
+            Absence::Gone => demand(self.may_have_forks(id, before), || {
                 format!("{address} has no forks that could keep it, but the answer was Gone")
             }),
             Absence::NotFound => demand(!deleted || !self.must_have_forks(id, now), || {
@@ -65,25 +64,21 @@ impl Oracle {
         }
     }
 
-    fn may_have_forks(&self, id: Incarnation) -> bool {
+    /// Whether the stream may have had forks at some moment since `before`.
+    fn may_have_forks(&self, id: Incarnation, before: &Known) -> bool {
         let stream = &self.streams[&id];
         let making = self.names.values().filter_map(|name| name.making.as_ref());
         let mut sources = making.filter_map(|make| make.fork.as_ref()).map(|fork| fork.parent);
         // A fork past its time stays until somebody sweeps it up.
-        let may_exist =
-            |fork: &Incarnation| self.streams[fork].died.is_none() && self.was_never_erased(*fork);
+        let may_exist = |fork: &Incarnation| !self.was_deleted(*fork, before);
         stream.may_have_unseen_forks
             || sources.any(|source| source == id)
-            || stream.forks.iter().any(|fork| may_exist(fork) || self.may_have_forks(*fork))
+            || stream.forks.iter().any(|fork| may_exist(fork) || self.may_have_forks(*fork, before))
     }
 
     fn must_have_forks(&self, id: Incarnation, now: UnixMs) -> bool {
         self.streams[&id].forks.iter().any(|fork| {
             self.standing(*fork, now) == Standing::Live || self.must_have_forks(*fork, now)
         })
-    }
-
-    fn was_never_erased(&self, id: Incarnation) -> bool {
-        self.lineage(id).all(|stream| stream.erased.is_none())
     }
 }

@@ -6,9 +6,8 @@ use log::{
 use sys::UnixMs;
 use wire::{Address, ContentType, Offset, Producer, StreamSeq};
 
-use crate::dice::Dice;
-
 use super::{Absence, Fate, Known, Oracle, Verdict, Violation, demand};
+use crate::dice::Dice;
 
 /// One try to append what was submitted.
 #[derive(Clone, Debug)]
@@ -148,11 +147,9 @@ impl Oracle {
         let Appending { attempt, id, before, .. } = appending;
         let number = attempt.number;
         let submitted = &self.submitted[number];
-        let count = submitted.messages.len() as u64;
-        let start = answer.tail.position.get().checked_sub(count);
-        let start = start.zip(answer.tail.byte.get().checked_sub(submitted.bytes()));
-        let start = start.map(|(position, byte)| Offset::new(position, byte));
-        let start = start.filter(|start| *start >= before.tail).ok_or_else(|| {
+        let is_empty = submitted.messages.is_empty();
+        let start = submitted.place_from_end(answer.tail).filter(|start| *start >= before.tail);
+        let start = start.ok_or_else(|| {
             let said = format!("append {number} ends at {}", answer.tail);
             Violation(format!("{}: {said}, but began after {}", attempt.address, before.tail))
         })?;
@@ -171,10 +168,7 @@ impl Oracle {
             })?;
             stream.seq = stream.seq.take().max(Some(seq.clone()));
         }
-        match count {
-            0 => Ok(()),
-            _ => self.place(*id, number, start),
-        }
+        if is_empty { Ok(()) } else { self.place(*id, number, start) }
     }
 
     /// A duplicate is a promise, too: the append is stored.

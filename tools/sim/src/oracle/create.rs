@@ -249,21 +249,19 @@ impl Oracle {
             format!("{address} is made as life {}, which was before", head.incarnation.get())
         })?;
         let submitted = &self.submitted[make.number];
-        let count = submitted.messages.len() as u64;
-        let own_start = head.tail.position.get().checked_sub(count);
-        let own_start = own_start.zip(head.tail.byte.get().checked_sub(submitted.bytes()));
-        let own_start = own_start.map(|(position, byte)| Offset::new(position, byte));
+        let is_empty = submitted.messages.is_empty();
         let expected = make.fork.as_ref().map_or(Some(Offset::START), |fork| fork.end);
-        let matches = own_start.is_some() && (expected.is_none() || own_start == expected);
-        demand(matches, || {
-            format!("{address} ends at {}, not {count} after {expected:?}", head.tail)
+        let own_start = submitted.place_from_end(head.tail);
+        let own_start = own_start.filter(|start| expected.is_none_or(|place| place == *start));
+        let own_start = own_start.ok_or_else(|| {
+            let count = submitted.messages.len();
+            Violation(format!("{address} ends at {}, not {count} after {expected:?}", head.tail))
         })?;
         let settings = head.content_type == make.content_type
             && head.expiry == make.expiry
             && head.closed == submitted.closes
             && (make.begun..=now).contains(&head.created_at);
         demand(settings, || format!("{address} was made otherwise than asked: {head:?}"))?;
-        let own_start = own_start.unwrap_or_default();
         let origin = self.origin_of(make, head, own_start)?;
         self.succeed(address, head.incarnation);
         let made = make.begun..=now;
@@ -271,7 +269,7 @@ impl Oracle {
         self.streams.insert(head.incarnation, stream);
         let submitted = &mut self.submitted[make.number];
         (submitted.fate, submitted.unsettled) = (Fate::Stored, 0);
-        if count == 0 { Ok(()) } else { self.place(head.incarnation, make.number, own_start) }
+        if is_empty { Ok(()) } else { self.place(head.incarnation, make.number, own_start) }
     }
 
     /// The name has a new life; the one before has ended.

@@ -10,14 +10,10 @@ impl Oracle {
     pub(super) fn learn(&mut self, id: Incarnation, at: Offset, bytes: &[u8]) -> Verdict {
         let owner = self.owner(id, at.position.get());
         let (number, index) = self.identify(owner, at, bytes)?;
-        let append = &self.submitted[number];
-        let before = append.messages[..index].iter().map(|message| message.len() as u64).sum();
-        let place =
-            at.position.get().checked_sub(index as u64).zip(at.byte.get().checked_sub(before));
-        let (position, byte) = place.ok_or_else(|| {
+        let place = self.submitted[number].place_from(at, index).ok_or_else(|| {
             Violation(format!("message {index} of append {number} stands at {at}: too early"))
         })?;
-        self.place(owner, number, Offset::new(position, byte))
+        self.place(owner, number, place)
     }
 
     /// The append that a message is of.

@@ -44,8 +44,6 @@ use log::{Head, Incarnation};
 use sys::UnixMs;
 use wire::{Address, Offset};
 
-use crate::coverage::Event;
-
 pub(crate) use self::{
     absence::Absence,
     append::Try,
@@ -54,6 +52,7 @@ pub(crate) use self::{
     stream::Stream,
     submitted::{Fate, Submitted, TAG_BYTES},
 };
+use crate::coverage::Event;
 
 /// All that is known.
 #[derive(Clone, Debug, Default)]
@@ -63,6 +62,7 @@ pub(crate) struct Oracle {
     submitted: Vec<Submitted>,
     /// Counts beginnings, to tell what was known before a request from what came later.
     tick: Tick,
+    /// What was met, until somebody counts it.
     events: Vec<Event>,
 }
 

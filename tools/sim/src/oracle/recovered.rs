@@ -8,9 +8,8 @@ use log::{Head, Incarnation};
 use sys::UnixMs;
 use wire::{Address, Expiry, Offset};
 
-use crate::coverage::Event;
-
 use super::{Absence, Fate, Oracle, Standing, Verdict, Violation, demand};
+use crate::coverage::Event;
 
 /// What a look at every name found.
 pub(crate) type Sighting = BTreeMap<Address, Result<Head, Absence>>;
@@ -40,7 +39,8 @@ impl Oracle {
         let tick = self.next_tick();
         for stream in self.streams.values_mut().filter(|stream| stream.erasing > 0) {
             // Of a stream that may be gone for another reason, only the forks can tell.
-            if stream.died.is_some() || stream.may_be_expired(now) {
+            let was_deleted = stream.died.is_some() || stream.deleting > stream.erasing;
+            if was_deleted || stream.may_be_expired(now) {
                 continue;
             }
             let is_there = |head: &Head| head.incarnation == stream.incarnation;

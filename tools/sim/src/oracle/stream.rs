@@ -10,7 +10,7 @@ use log::Incarnation;
 use sys::UnixMs;
 use wire::{Address, ContentType, Expiry, Offset, StreamSeq};
 
-use super::{Oracle, Standing, TAG_BYTES, Tick, Verdict, demand};
+use super::{Known, Oracle, Standing, TAG_BYTES, Tick, Verdict, demand};
 
 /// One stream.
 #[derive(Clone, Debug)]
@@ -171,12 +171,14 @@ impl Oracle {
     }
 
     /// True if the stream was gone for certain at an earlier moment.
-    pub(super) fn was_gone(&self, id: Incarnation, before: &super::Known) -> bool {
+    pub(super) fn was_gone(&self, id: Incarnation, before: &Known) -> bool {
+        self.was_deleted(id, before) || self.streams[&id].must_be_expired(before.at)
+    }
+
+    /// True if the stream was deleted for certain at an earlier moment.
+    pub(super) fn was_deleted(&self, id: Incarnation, before: &Known) -> bool {
         let by_then = |moment: Option<Tick>| moment.is_some_and(|tick| tick <= before.tick);
-        let stream = &self.streams[&id];
-        by_then(stream.died)
-            || self.lineage(id).any(|stream| by_then(stream.erased))
-            || stream.must_be_expired(before.at)
+        by_then(self.streams[&id].died) || self.lineage(id).any(|stream| by_then(stream.erased))
     }
 
     /// True if the stream, or one that it descends from, was certainly erased.

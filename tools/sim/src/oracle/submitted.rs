@@ -40,18 +40,30 @@ impl Submitted {
         Messages::copied(self.messages.iter().map(Bytes::as_ref)).expect("messages are small")
     }
 
-    pub(super) fn bytes(&self) -> u64 {
-        self.messages.iter().map(|message| message.len() as u64).sum()
-    }
-
     /// Where message `index` stands if the first one stands at `place`.
     pub(super) fn offset_of(&self, place: Offset, index: usize) -> Offset {
-        let before = self.messages[..index].iter().map(|message| message.len() as u64).sum();
-        place.after(index as u64, before)
+        place.after(index as u64, self.bytes_before(index))
     }
 
     pub(super) fn end(&self, place: Offset) -> Offset {
         self.offset_of(place, self.messages.len())
+    }
+
+    /// Where the first message stands if message `index` stands at `offset`; none if there is no
+    /// room for those before it.
+    pub(super) fn place_from(&self, offset: Offset, index: usize) -> Option<Offset> {
+        let position = offset.position.get().checked_sub(index as u64)?;
+        let byte = offset.byte.get().checked_sub(self.bytes_before(index))?;
+        Some(Offset::new(position, byte))
+    }
+
+    /// The same, from where the last message ends.
+    pub(super) fn place_from_end(&self, end: Offset) -> Option<Offset> {
+        self.place_from(end, self.messages.len())
+    }
+
+    fn bytes_before(&self, index: usize) -> u64 {
+        self.messages[..index].iter().map(|message| message.len() as u64).sum()
     }
 
     /// A try was refused for certain.
