@@ -2,6 +2,7 @@
 
 use std::{
     convert::Infallible,
+    io::Cursor,
     net::SocketAddr,
     pin::pin,
     sync::{
@@ -10,30 +11,29 @@ use std::{
     },
 };
 
+use bytes::BytesMut;
 use futures_util::future::{Either, select};
-use hyper::{
-    rt::{Executor, Read, Write},
-    service::service_fn,
-};
-use hyper_util::{
-    rt::{TokioIo, TokioTimer},
-    server::conn::auto,
-};
+use hyper::{rt::Executor, server::conn::http2, service::service_fn};
+use hyper_util::rt::{TokioIo, TokioTimer};
 use rustls::ServerConfig;
 use sys::Spawn;
-use tokio::{net::TcpStream, sync::OwnedSemaphorePermit};
-use tokio_rustls::TlsAcceptor;
+use tokio::{
+    io::{AsyncRead, AsyncReadExt as _, AsyncWrite},
+    net::TcpStream,
+    sync::OwnedSemaphorePermit,
+};
+use tokio_rustls::{TlsAcceptor, server::TlsStream};
 
 use crate::{
     call::Peer,
+    http1::{Conversation, Ending},
     phase::Phase,
+    request::Incoming,
     service::{self, Service},
 };
 
 /// Requests that one HTTP/2 connection may have under way.
 const STREAMS_MAX: u32 = 256;
-/// The least that the HTTP/1 parser can work with.
-const BUFFER_BYTES_MIN: usize = 8192;
 
 /// A connection that was let in.
 #[derive(Debug)]
@@ -43,7 +43,7 @@ pub(crate) struct Connection {
     _permit: OwnedSemaphorePermit,
 }
 
-/// What ended the wait for a connection's first request.
+/// What ended the wait for an HTTP/2 connection's first request.
 enum Start {
     /// It never came.
     Silent,
@@ -67,29 +67,59 @@ impl Connection {
             tracing::debug!(%error, "a connection was lost at once");
             return;
         }
-        let Some(tls) = tls else { return self.drive(TokioIo::new(socket), "http").await };
+        let Some(tls) = tls else { return self.converse(socket, "http").await };
         let patience = self.service.settings.limits.header_timeout;
         let handshake = TlsAcceptor::from(tls).accept(socket);
         match self.service.sys.clock.timeout(patience, handshake).await {
-            Ok(Ok(socket)) => self.drive(TokioIo::new(socket), "https").await,
+            Ok(Ok(socket)) => Box::pin(self.serve_encrypted(socket)).await,
             Ok(Err(error)) => tracing::debug!(%error, "a TLS handshake failed"),
             Err(_) => tracing::debug!("a TLS handshake took too long"),
         }
     }
 
-    async fn drive<I>(&self, io: I, scheme: &'static str)
+    async fn serve_encrypted(&self, socket: TlsStream<TcpStream>) {
+        match socket.get_ref().1.alpn_protocol() {
+            Some(b"h2") => self.multiplex(socket, BytesMut::new(), "https").await,
+            _ => self.converse(socket, "https").await,
+        }
+    }
+
+    /// Speaks HTTP/1, unless the client begins with HTTP/2.
+    async fn converse<I>(&self, io: I, scheme: &'static str)
     where
-        I: Read + Write + Unpin + Send + 'static,
+        I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        let peer = Peer { ip: self.peer.ip(), scheme };
+        let conversation = Conversation::new(self.service.clone(), self.peer(scheme), io);
+        let closed = self.service.phases.reached(Phase::Closed);
+        match select(pin!(conversation.hold()), pin!(closed)).await {
+            Either::Left((Ending::Http2(io, said), _)) => {
+                Box::pin(self.multiplex(io, said, scheme)).await;
+            }
+            Either::Left((Ending::Over, _)) | Either::Right(_) => {}
+        }
+    }
+
+    /// Speaks HTTP/2; `said` is what the client said so far.
+    async fn multiplex<I>(&self, io: I, said: BytesMut, scheme: &'static str)
+    where
+        I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let peer = self.peer(scheme);
         let asked = AtomicBool::new(false);
-        let http = self.protocol();
-        let answers = service_fn(|request| {
+        let answers = service_fn(|request: http::Request<hyper::body::Incoming>| {
             asked.store(true, Ordering::Relaxed);
             let service = self.service.clone();
-            async move { Ok::<_, Infallible>(service::answer(&service, peer, request).await) }
+            async move {
+                let (head, body) = request.into_parts();
+                let mut response =
+                    service::answer(&service, peer, &head, Incoming::Http2(body)).await;
+                response.headers_mut().extend(service.cors.headers().clone());
+                Ok::<_, Infallible>(response)
+            }
         });
-        let mut connection = pin!(http.serve_connection(io, answers));
+        let (reading, writing) = tokio::io::split(io);
+        let io = tokio::io::join(Cursor::new(said).chain(reading), writing);
+        let mut connection = pin!(self.protocol().serve_connection(TokioIo::new(io), answers));
         let started = pin!(self.started(&asked));
         match select(connection.as_mut(), started).await {
             Either::Left(_) | Either::Right((Start::Silent, _)) => return,
@@ -98,8 +128,11 @@ impl Connection {
         select(connection, pin!(self.service.phases.reached(Phase::Closed))).await;
     }
 
-    /// The parsers have a timeout for the headers once they know which protocol is spoken; until
-    /// then a connection could be held open without a word.
+    fn peer(&self, scheme: &'static str) -> Peer {
+        Peer { ip: self.peer.ip(), scheme }
+    }
+
+    /// A connection must not be held open without a request.
     async fn started(&self, asked: &AtomicBool) -> Start {
         let patience = self.service.sys.clock.sleep(self.service.settings.limits.header_timeout);
         let draining = pin!(self.service.phases.reached(Phase::Draining));
@@ -113,20 +146,16 @@ impl Connection {
         }
     }
 
-    fn protocol(&self) -> auto::Builder<Tasks> {
+    fn protocol(&self) -> http2::Builder<Tasks> {
         let limits = &self.service.settings.limits;
-        let mut http = auto::Builder::new(Tasks(self.service.sys.spawn.clone()));
-        http.http1()
-            .timer(TokioTimer::new())
-            .header_read_timeout(limits.header_timeout)
-            .max_buf_size((limits.header_bytes_max as usize).max(BUFFER_BYTES_MIN));
-        http.http2()
+        let mut http2 = http2::Builder::new(Tasks(self.service.sys.spawn.clone()));
+        http2
             .timer(TokioTimer::new())
             .keep_alive_interval(limits.header_timeout)
             .keep_alive_timeout(limits.header_timeout)
             .max_header_list_size(limits.header_bytes_max)
             .max_concurrent_streams(STREAMS_MAX);
-        http
+        http2
     }
 }
 

@@ -24,12 +24,24 @@ static DAY: HeaderValue = HeaderValue::from_static("86400");
 /// The headers that every answer gets.
 #[derive(Debug)]
 pub(crate) struct Cors {
-    origin: HeaderValue,
+    headers: HeaderMap,
+    /// The same as they stand in HTTP/1.
+    block: Vec<u8>,
 }
 
 impl Cors {
     pub(crate) fn new(origin: &str) -> Result<Self, InvalidHeaderValue> {
-        Ok(Self { origin: origin.parse()? })
+        let headers = HeaderMap::from_iter([
+            (header::X_CONTENT_TYPE_OPTIONS, names::NOSNIFF.clone()),
+            (names::CROSS_ORIGIN_RESOURCE_POLICY.clone(), names::CROSS_ORIGIN.clone()),
+            (header::ACCESS_CONTROL_ALLOW_ORIGIN, origin.parse()?),
+            (header::ACCESS_CONTROL_EXPOSE_HEADERS, EXPOSE_HEADERS.clone()),
+        ]);
+        let mut block = Vec::new();
+        for (name, value) in &headers {
+            block.extend([name.as_str().as_bytes(), b": ", value.as_bytes(), b"\r\n"].concat());
+        }
+        Ok(Self { headers, block })
     }
 
     /// Answers a preflight.
@@ -41,10 +53,13 @@ impl Cors {
             .into_response()
     }
 
-    pub(crate) fn stamp(&self, headers: &mut HeaderMap) {
-        headers.insert(header::X_CONTENT_TYPE_OPTIONS, names::NOSNIFF.clone());
-        headers.insert(&names::CROSS_ORIGIN_RESOURCE_POLICY, names::CROSS_ORIGIN.clone());
-        headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, self.origin.clone());
-        headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, EXPOSE_HEADERS.clone());
+    /// The headers, to be added to an answer that is not written by hand.
+    pub(crate) fn headers(&self) -> &HeaderMap {
+        &self.headers
+    }
+
+    /// The headers as they stand in an answer of HTTP/1.
+    pub(crate) fn block(&self) -> &[u8] {
+        &self.block
     }
 }

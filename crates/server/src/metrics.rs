@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use http::{Method, Response};
+use http::Response;
 use http_body::Body as _;
 
 use crate::response::Body;
@@ -33,7 +33,7 @@ pub(crate) struct Metrics {
 
 impl Metrics {
     /// An answer is ready; for one that goes on, `took` is the time to its first byte.
-    pub(crate) fn answered(&self, method: &Method, response: &Response<Body>, took: Duration) {
+    pub(crate) fn answered(&self, method: &str, response: &Response<Body>, took: Duration) {
         let class = usize::from(response.status().as_u16() / 100).clamp(1, CLASSES.len()) - 1;
         add(&self.answers[method_index(method)][class], 1);
         let us = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
@@ -120,8 +120,8 @@ impl Metrics {
     }
 }
 
-fn method_index(method: &Method) -> usize {
-    METHODS.iter().position(|known| *known == method.as_str()).unwrap_or(METHODS.len() - 1)
+fn method_index(method: &str) -> usize {
+    METHODS.iter().position(|known| *known == method).unwrap_or(METHODS.len() - 1)
 }
 
 fn add(counter: &AtomicU64, amount: u64) {

@@ -8,8 +8,7 @@ use std::{
     time::Duration,
 };
 
-use http::{HeaderValue, Method, Request, Response, request::Parts};
-use hyper::body::Incoming;
+use http::{HeaderValue, Method, Response, request::Parts};
 use log::Log;
 use sys::Sys;
 use wire::{Address, StreamPath};
@@ -25,6 +24,7 @@ use crate::{
     phase::Phases,
     problem::{Kind, Problem},
     rate::RateLimit,
+    request::Incoming,
     response::Body,
     route::Route,
 };
@@ -56,21 +56,28 @@ pub(crate) struct Service {
 pub(crate) async fn answer(
     service: &Arc<Service>,
     peer: Peer,
-    request: Request<Incoming>,
+    head: &Parts,
+    body: Incoming<'_>,
 ) -> Response<Body> {
     let began = service.sys.clock.elapsed();
-    let (head, body) = request.into_parts();
-    let mut response = match route(service, peer, &head, body).await {
+    let response = match route(service, peer, head, body).await {
         Ok(response) => response,
         Err(problem) => {
             service.note(&problem);
             problem.into_response()
         }
     };
-    service.cors.stamp(response.headers_mut());
     let took = service.sys.clock.elapsed() - began;
-    service.metrics.answered(&head.method, &response, took);
-    trace(&head, &response, took);
+    service.metrics.answered(head.method.as_str(), &response, took);
+    trace(head, &response, took);
+    response
+}
+
+/// The answer to bytes that were no request.
+pub(crate) fn refusal(service: &Service, problem: Problem) -> Response<Body> {
+    let response = problem.into_response();
+    service.metrics.answered("", &response, Duration::ZERO);
+    tracing::debug!(status = response.status().as_u16(), "refused what was no request");
     response
 }
 
@@ -100,7 +107,7 @@ async fn route(
     service: &Arc<Service>,
     peer: Peer,
     head: &Parts,
-    body: Incoming,
+    body: Incoming<'_>,
 ) -> Result<Response<Body>, Problem> {
     let enter = || Call::enter(service, peer, head);
     match (Route::of(head.uri.path()), &head.method) {
@@ -129,7 +136,11 @@ async fn route(
     }
 }
 
-async fn stream(call: &Call<'_>, path: &str, body: Incoming) -> Result<Response<Body>, Problem> {
+async fn stream(
+    call: &Call<'_>,
+    path: &str,
+    body: Incoming<'_>,
+) -> Result<Response<Body>, Problem> {
     let Some(access) = Access::of(&call.head.method) else {
         return Err(Problem::method_not_allowed(&STREAM_METHODS));
     };

@@ -1,7 +1,6 @@
 //! POST: append messages, close the stream, or both.
 
 use http::{HeaderMap, Response, StatusCode};
-use hyper::body::Incoming;
 use log::{Append, Appended, Closing, Outcome};
 use wire::{Address, ContentType, Messages, Producer, json};
 
@@ -9,7 +8,7 @@ use crate::{
     call::Call,
     names,
     problem::Problem,
-    request::{self, Received, receive, single},
+    request::{self, Incoming, Received, receive, single},
     response::{Body, Reply},
 };
 
@@ -17,7 +16,7 @@ use crate::{
 pub(crate) async fn append(
     call: &Call<'_>,
     address: &Address,
-    body: Incoming,
+    body: Incoming<'_>,
 ) -> Result<Response<Body>, Problem> {
     let conditions = conditions(&call.head.headers)?;
     let body = receive(call.service, body).await?;

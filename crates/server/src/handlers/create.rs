@@ -1,7 +1,6 @@
 //! PUT: make a stream, or fork one.
 
 use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
-use hyper::body::Incoming;
 use log::{Closing, Create, Created, Fork, Lifetime, Outcome};
 use wire::{Address, ContentType, Expiry, Messages, Offset, StreamPath, SubOffset, json};
 
@@ -10,7 +9,7 @@ use crate::{
     call::Call,
     names,
     problem::Problem,
-    request::{self, Received, receive, single},
+    request::{self, Incoming, Received, receive, single},
     response::{Body, Reply},
     route::STREAM_ROOT,
 };
@@ -19,7 +18,7 @@ use crate::{
 pub(crate) async fn create(
     call: &Call<'_>,
     address: &Address,
-    body: Incoming,
+    body: Incoming<'_>,
 ) -> Result<Response<Body>, Problem> {
     let asked = Asked::read(&call.head.headers)?;
     if let Some(origin) = &asked.origin {

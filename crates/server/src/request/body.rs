@@ -7,12 +7,11 @@ use std::{
 };
 
 use bytes::{Bytes, BytesMut};
-use http_body::Body as _;
-use hyper::body::Incoming;
 
 use crate::{
     budget::Share,
     problem::{Kind, Problem},
+    request::Incoming,
     service::Service,
 };
 
@@ -24,16 +23,22 @@ pub(crate) struct Received<'a> {
 }
 
 /// Reads a body, or refuses it before a byte of it is read if it says that it is too large.
-pub(crate) async fn receive(service: &Service, body: Incoming) -> Result<Received<'_>, Problem> {
+pub(crate) async fn receive<'a>(
+    service: &'a Service,
+    body: Incoming<'_>,
+) -> Result<Received<'a>, Problem> {
     let limits = &service.settings.limits;
-    if body.size_hint().lower() > limits.body_bytes_max as u64 {
+    let announced = usize::try_from(body.announced()).unwrap_or(usize::MAX);
+    if announced > limits.body_bytes_max {
         return Err(too_large(service));
     }
-    if body.is_end_stream() {
-        return Ok(Received { bytes: Bytes::new(), _share: service.inflight.share() });
+    let mut share = service.inflight.share();
+    if body.is_done() {
+        return Ok(Received { bytes: Bytes::new(), _share: share });
     }
-    let mut reading = pin!(collect(service, body));
-    // A short body comes with its head: the connection's next turn brings it, without a timer.
+    grow(service, &mut share, announced)?;
+    let mut reading = pin!(collect(service, body, share, announced));
+    // A short body comes with its head, or right after it: no need for a timer.
     if let Some(received) = within_a_turn(reading.as_mut()).await {
         return received;
     }
@@ -46,26 +51,35 @@ pub(crate) async fn receive(service: &Service, body: Incoming) -> Result<Receive
     }
 }
 
-async fn collect(service: &Service, mut body: Incoming) -> Result<Received<'_>, Problem> {
-    // The frames are slices of the connection's buffer: a copy of the exact size lets it go.
-    let mut bytes = BytesMut::with_capacity(body.size_hint().lower() as usize);
-    let mut share = service.inflight.share();
-    while !body.is_end_stream() {
-        let frame = poll_fn(|context| Pin::new(&mut body).poll_frame(context)).await;
-        let Some(frame) = frame else { break };
-        let frame = frame.map_err(|_| Problem::bad_request("the body ended too early"))?;
-        let Ok(data) = frame.into_data() else { continue };
-        if bytes.len() + data.len() > service.settings.limits.body_bytes_max {
+/// `share` holds room for what was announced.
+async fn collect<'a>(
+    service: &'a Service,
+    mut body: Incoming<'_>,
+    mut share: Share<'a>,
+    announced: usize,
+) -> Result<Received<'a>, Problem> {
+    let mut bytes = BytesMut::with_capacity(announced);
+    let mut room = announced;
+    while !body.is_done() {
+        let read = body.read(&mut bytes).await;
+        read.map_err(|error| Problem::bad_request(format!("the body ended too early: {error}")))?;
+        if bytes.len() > service.settings.limits.body_bytes_max {
             return Err(too_large(service));
         }
-        if !share.grow(data.len()) {
-            service.metrics.shed();
-            return Err(Problem::overloaded("too many bytes are in flight; retry after a second"));
-        }
-        bytes.extend_from_slice(&data);
+        let more = bytes.len().saturating_sub(room);
+        grow(service, &mut share, more)?;
+        room += more;
     }
     service.metrics.received(bytes.len());
     Ok(Received { bytes: bytes.freeze(), _share: share })
+}
+
+fn grow(service: &Service, share: &mut Share<'_>, bytes: usize) -> Result<(), Problem> {
+    if share.grow(bytes) {
+        return Ok(());
+    }
+    service.metrics.shed();
+    Err(Problem::overloaded("too many bytes are in flight; retry after a second"))
 }
 
 /// What the future comes to if everything else on its task gets one turn, or none.

@@ -2,8 +2,10 @@
 
 mod body;
 mod headers;
+mod incoming;
 mod params;
 
 pub(crate) use body::{Received, receive};
 pub(crate) use headers::{closing, content_type, parsed, single};
+pub(crate) use incoming::Incoming;
 pub(crate) use params::{Live, ReadParams, Removal, list};

@@ -10,13 +10,13 @@ use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode, header};
 use log::Freshness;
 use wire::{ContentType, Offset};
 
-pub(crate) use body::Body;
+pub(crate) use body::{Body, Frames};
 pub(crate) use content::Content;
 
 use crate::names;
 
-/// Headers of a usual answer, those that every answer gets included; more would only reallocate.
-const HEADERS_USUAL: usize = 14;
+/// Headers of a usual answer; more would only reallocate.
+const HEADERS_USUAL: usize = 7;
 
 /// An answer in the making.
 #[derive(Debug)]

@@ -8,6 +8,7 @@ mod compression;
 mod create;
 mod delete;
 mod follow;
+mod http1;
 mod limits;
 mod list;
 mod observe;

@@ -1,0 +1,376 @@
+//! HTTP/1.1: a conversation of requests and answers over one connection.
+//!
+//! Written for this server because it is what most requests pay for (ADR 6); HTTP/2 is hyper's.
+//! `head` and `chunked` read what the client sends, and refuse what could be read in two ways;
+//! `link` holds the socket and hands out bodies; `pen` writes heads of answers; `patience` bounds
+//! every wait.
+
+mod chunked;
+#[cfg(fuzzing)]
+mod fuzzing;
+mod head;
+mod link;
+mod patience;
+mod pen;
+
+use std::{
+    future::{Future, poll_fn},
+    io::{self, IoSlice},
+    pin::{Pin, pin},
+    sync::Arc,
+    task::{Context, Poll, ready},
+    time::Duration,
+};
+
+use bytes::{Buf, Bytes, BytesMut};
+use futures_util::{
+    StreamExt as _,
+    future::{Either, select},
+};
+use http::{Method, Response};
+use parking_lot::Mutex;
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
+
+#[cfg(fuzzing)]
+pub(crate) use self::fuzzing::read_all;
+pub(crate) use self::link::Source;
+use self::{
+    head::{HTTP2_PREFACE, Head, Version},
+    link::Link,
+    patience::Patience,
+    pen::{Delivery, Manner, Pen},
+};
+use crate::{
+    call::Peer,
+    phase::Phase,
+    problem::{Kind, Problem},
+    request::Incoming,
+    response::{Body, Frames},
+    service::{self, Service},
+};
+
+/// A body up to this size is sent with its head in one piece.
+const JOINED_BYTES_MAX: usize = 16 * 1024;
+/// How long a client that was refused in mid-sentence is listened to, so that it hears why.
+const LINGER: Duration = Duration::from_secs(2);
+
+/// One side of a conversation, ours.
+pub(crate) struct Conversation<I> {
+    service: Arc<Service>,
+    peer: Peer,
+    link: Mutex<Link<I>>,
+    pen: Pen,
+    patience: Patience,
+    /// Resolves when the server wants to end; none once it has.
+    draining: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
+}
+
+/// How a conversation ended.
+#[derive(Debug)]
+pub(crate) enum Ending<I> {
+    Over,
+    /// The client speaks HTTP/2; what it said so far.
+    Http2(I, BytesMut),
+}
+
+/// What a wait for a request came to.
+enum Heard {
+    Request(Box<Head>),
+    Refused(Problem),
+    Http2,
+    /// The client is gone or said nothing, or the server ends.
+    Nothing,
+}
+
+/// What a wait for bytes came to.
+enum More {
+    Bytes,
+    Gone,
+    TooLate,
+    Draining,
+}
+
+/// What comes after an answer.
+#[derive(PartialEq, Eq)]
+enum Next {
+    Request,
+    /// The connection ends, and nothing more is expected from the client.
+    End,
+    /// The connection ends while the client may still be talking.
+    Linger,
+}
+
+impl<I: AsyncRead + AsyncWrite + Unpin + Send> Conversation<I> {
+    pub(crate) fn new(service: Arc<Service>, peer: Peer, io: I) -> Self {
+        let patience = Patience::new(service.sys.clock.clone());
+        let phases = service.clone();
+        let draining = Box::pin(async move { phases.phases.reached(Phase::Draining).await });
+        Self {
+            service,
+            peer,
+            link: Mutex::new(Link::new(io)),
+            pen: Pen::new(),
+            patience,
+            draining: Some(draining),
+        }
+    }
+
+    /// Answers one request after the other.
+    pub(crate) async fn hold(mut self) -> Ending<I> {
+        let mut is_first = true;
+        loop {
+            let next = match self.hear().await {
+                Heard::Request(head) => self.reply(*head).await,
+                Heard::Refused(problem) => self.refuse(problem).await,
+                Heard::Http2 if is_first => {
+                    let link = self.link.into_inner();
+                    return Ending::Http2(link.io, link.unread);
+                }
+                Heard::Http2 => self.refuse(Problem::bad_request("HTTP/2 comes too late")).await,
+                Heard::Nothing => Ok(Next::End),
+            };
+            match next {
+                Ok(Next::Request) => is_first = false,
+                Ok(Next::Linger) => return self.linger().await,
+                Ok(Next::End) => {
+                    // Who is gone need not be told.
+                    let _ = self.link.get_mut().io.shutdown().await;
+                    return Ending::Over;
+                }
+                Err(_) => return Ending::Over,
+            }
+        }
+    }
+
+    /// Waits for the next request.
+    async fn hear(&mut self) -> Heard {
+        let limits = &self.service.settings.limits;
+        let bytes_max = limits.header_bytes_max as usize;
+        self.patience.begin(limits.header_timeout);
+        let mut searched = 0;
+        loop {
+            let unread = &mut self.link.get_mut().unread;
+            while unread.starts_with(b"\r\n") {
+                unread.advance(2);
+                searched = 0;
+            }
+            match head::end(unread, searched) {
+                Ok(Some(len)) if len <= bytes_max => return Self::understand(unread, len),
+                Ok(None) if unread.len() <= bytes_max => searched = unread.len(),
+                Ok(_) => return Heard::Refused(headers_too_large(bytes_max)),
+                Err(problem) => return Heard::Refused(problem),
+            }
+            let is_silent = unread.is_empty();
+            match self.more().await {
+                More::Bytes => {}
+                More::Draining if !is_silent => {}
+                More::TooLate if !is_silent => {
+                    let detail = "the headers did not arrive in time; send them faster";
+                    return Heard::Refused(Problem::new(Kind::RequestTimeout, detail));
+                }
+                More::Gone | More::Draining | More::TooLate => return Heard::Nothing,
+            }
+        }
+    }
+
+    fn understand(unread: &mut BytesMut, len: usize) -> Heard {
+        if unread.starts_with(HTTP2_PREFACE) {
+            return Heard::Http2;
+        }
+        let bytes = Bytes::copy_from_slice(&unread[..len]);
+        unread.advance(len);
+        match head::parse(&bytes) {
+            Ok(head) => Heard::Request(Box::new(head)),
+            Err(problem) => Heard::Refused(problem),
+        }
+    }
+
+    async fn more(&mut self) -> More {
+        let Self { link, patience, draining, .. } = self;
+        let link = link.get_mut();
+        poll_fn(|context| {
+            match link.poll_more(context) {
+                Poll::Ready(Ok(1..)) => return Poll::Ready(More::Bytes),
+                Poll::Ready(_) => return Poll::Ready(More::Gone),
+                Poll::Pending => {}
+            }
+            if let Some(wait) = draining
+                && wait.as_mut().poll(context).is_ready()
+            {
+                *draining = None;
+                return Poll::Ready(More::Draining);
+            }
+            patience.poll_over(context).map(|()| More::TooLate)
+        })
+        .await
+    }
+
+    /// Answers a request, unless the client leaves before the answer is known.
+    async fn reply(&mut self, head: Head) -> io::Result<Next> {
+        self.link.get_mut().begin_body(&head);
+        let response = {
+            let body = Incoming::Http1(&self.link);
+            let answer = service::answer(&self.service, self.peer, &head.parts, body);
+            let gone = poll_fn(|context| self.link.lock().poll_gone(context));
+            match select(pin!(answer), gone).await {
+                Either::Left((response, _)) => response,
+                Either::Right(_) => return Ok(Next::End),
+            }
+        };
+        let is_heard_out = self.link.get_mut().skip_body();
+        let is_draining = self.service.phases.now() != Phase::Serving;
+        let manner = Manner {
+            version: head.version,
+            head_only: head.parts.method == Method::HEAD,
+            is_persistent: head.is_persistent && is_heard_out && !is_draining,
+        };
+        let went_well = self.send(response, manner).await?;
+        Ok(match (is_heard_out, manner.is_persistent && went_well) {
+            (true, true) => Next::Request,
+            (true, false) => Next::End,
+            (false, _) => Next::Linger,
+        })
+    }
+
+    /// Says why the bytes were no request; what follows them cannot be understood either.
+    async fn refuse(&mut self, problem: Problem) -> io::Result<Next> {
+        let response = service::refusal(&self.service, problem);
+        let manner = Manner { version: Version::Http11, head_only: false, is_persistent: false };
+        self.send(response, manner).await?;
+        Ok(Next::Linger)
+    }
+
+    /// False if the client left before the end of the answer.
+    async fn send(&mut self, response: Response<Body>, manner: Manner) -> io::Result<bool> {
+        let everywhere = self.service.cors.block();
+        let delivery = self.pen.head(&response, manner, everywhere, &self.service.sys.clock);
+        let went_well = match (delivery, response.into_body()) {
+            (Delivery::Nothing, _) | (_, Body::Empty) => {
+                self.put(Bytes::new()).await.map(|()| true)
+            }
+            (_, Body::Full(bytes)) => self.put(bytes).await.map(|()| true),
+            (_, Body::Pieces(pieces)) => self.send_pieces(*pieces).await.map(|()| true),
+            (_, Body::Frames(frames)) => self.send_frames(frames, delivery).await,
+        };
+        self.pen.shrink();
+        self.link.get_mut().shrink();
+        went_well
+    }
+
+    async fn send_pieces(&mut self, pieces: impl Iterator<Item = Bytes>) -> io::Result<()> {
+        for piece in pieces {
+            self.put(piece).await?;
+        }
+        Ok(())
+    }
+
+    /// Sends each frame when it is made, until the last one or until the client leaves.
+    async fn send_frames(&mut self, mut frames: Frames, delivery: Delivery) -> io::Result<bool> {
+        self.put(Bytes::new()).await?;
+        loop {
+            let link = self.link.get_mut();
+            let gone = poll_fn(|context| link.poll_gone(context));
+            let frame = match select(frames.next(), gone).await {
+                Either::Left((Some(frame), _)) => frame,
+                Either::Left((None, _)) => break,
+                Either::Right(_) => return Ok(false),
+            };
+            self.put_frame(frame, delivery).await?;
+        }
+        if delivery == Delivery::Chunks {
+            self.pen.page.extend_from_slice(b"0\r\n\r\n");
+        }
+        self.put(Bytes::new()).await.map(|()| true)
+    }
+
+    async fn put_frame(&mut self, frame: Bytes, delivery: Delivery) -> io::Result<()> {
+        if delivery == Delivery::Plain {
+            return self.put(frame).await;
+        }
+        if frame.is_empty() {
+            return Ok(());
+        }
+        self.pen.chunk_size(frame.len());
+        if frame.len() <= JOINED_BYTES_MAX {
+            self.pen.page.extend_from_slice(&frame);
+            self.pen.page.extend_from_slice(b"\r\n");
+            return self.put(Bytes::new()).await;
+        }
+        self.put(frame).await?;
+        self.put(Bytes::from_static(b"\r\n")).await
+    }
+
+    /// Sends what is on the page, and these bytes after it.
+    async fn put(&mut self, bytes: Bytes) -> io::Result<()> {
+        let Self { link, pen, patience, service, .. } = self;
+        let mut bytes = bytes;
+        if bytes.len() <= JOINED_BYTES_MAX {
+            pen.page.extend_from_slice(&std::mem::take(&mut bytes));
+        }
+        let io = &mut link.get_mut().io;
+        let mut is_waiting = false;
+        let sent = poll_fn(|context| {
+            loop {
+                match poll_put(io, &mut pen.page, &mut bytes, context) {
+                    Poll::Ready(Ok(true)) => return Poll::Ready(Ok(())),
+                    Poll::Ready(Ok(false)) => is_waiting = false,
+                    Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
+                    Poll::Pending => break,
+                }
+            }
+            // A reader that takes nothing for this long never will.
+            if !std::mem::replace(&mut is_waiting, true) {
+                patience.begin(service.settings.limits.body_timeout);
+            }
+            patience.poll_over(context).map(|()| Err(io::ErrorKind::TimedOut.into()))
+        });
+        sent.await
+    }
+
+    /// Lets the client finish, or the answer might be lost with the connection.
+    async fn linger(self) -> Ending<I> {
+        let Self { service, mut link, .. } = self;
+        let link = link.get_mut();
+        let _ = link.io.shutdown().await;
+        let heard_out = poll_fn(|context| {
+            while let Ok(1..) = ready!(link.poll_more(context)) {
+                link.unread.clear();
+            }
+            Poll::Ready(())
+        });
+        let _ = service.sys.clock.timeout(LINGER, heard_out).await;
+        Ending::Over
+    }
+}
+
+/// True when everything is sent, false when a part of it is.
+fn poll_put(
+    io: &mut (impl AsyncWrite + Unpin),
+    page: &mut BytesMut,
+    bytes: &mut Bytes,
+    context: &mut Context<'_>,
+) -> Poll<io::Result<bool>> {
+    let io = Pin::new(io);
+    if page.is_empty() && bytes.is_empty() {
+        page.clear();
+        return io.poll_flush(context).map(|flushed| flushed.map(|()| true));
+    }
+    let sent = if bytes.is_empty() {
+        ready!(io.poll_write(context, page))?
+    } else {
+        let parts = [IoSlice::new(page), IoSlice::new(bytes)];
+        ready!(io.poll_write_vectored(context, &parts))?
+    };
+    if sent == 0 {
+        return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
+    }
+    let of_page = sent.min(page.len());
+    page.advance(of_page);
+    bytes.advance(sent - of_page);
+    Poll::Ready(Ok(false))
+}
+
+fn headers_too_large(bytes_max: usize) -> Problem {
+    let detail = format!("the headers must have at most {bytes_max} bytes together; send less");
+    Problem::new(Kind::HeadersTooLarge, detail)
+}
