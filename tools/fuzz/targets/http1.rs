@@ -7,12 +7,11 @@ use std::{
     cell::RefCell,
     convert::Infallible,
     io,
-    pin::Pin,
-    task::{Context, Poll},
+    pin::{Pin, pin},
+    task::{Context, Poll, Waker},
 };
 
 use bytes::Bytes;
-use futures_util::FutureExt as _;
 use http_body_util::{BodyExt as _, Empty};
 use hyper::{
     Request, Response,
@@ -22,6 +21,9 @@ use hyper::{
     service::service_fn,
 };
 use libfuzzer_sys::fuzz_target;
+
+/// Far more than any input here needs.
+const TURNS_MAX: usize = 10_000;
 
 type Asked = (String, String, Vec<u8>);
 
@@ -44,8 +46,13 @@ fn by_hyper(bytes: &[u8]) -> Vec<Asked> {
         Ok::<_, Infallible>(Response::new(Empty::<Bytes>::new()))
     });
     let client = Client { bytes: bytes.to_vec(), sent: 0 };
-    let _ = http1::Builder::new().half_close(true).serve_connection(client, service).now_or_never();
-    asked.into_inner()
+    let mut connection =
+        pin!(http1::Builder::new().half_close(true).serve_connection(client, service));
+    // It hands body and request over between its own turns, and nothing outside ever wakes it.
+    let mut context = Context::from_waker(Waker::noop());
+    let mut turns = 0..TURNS_MAX;
+    while connection.as_mut().poll(&mut context).is_pending() && turns.next().is_some() {}
+    asked.take()
 }
 
 /// A client that sends what it has, and never listens.

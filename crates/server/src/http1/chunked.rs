@@ -31,7 +31,9 @@ enum At {
     ChunkEnd,
     /// At the start of a trailer line, or of the last, empty one.
     TrailerStart,
-    /// In a trailer line.
+    /// In the name of a trailer.
+    TrailerName,
+    /// In the value of a trailer.
     Trailer,
     /// Before the line feed that ends a trailer line.
     TrailerEnd,
@@ -89,7 +91,7 @@ impl Chunked {
                 At::Size(size << 4 | u64::from(digit))
             }
             (At::Size(size), b'\r') if self.framing > 1 => At::SizeEnd(size),
-            (At::Size(size), b';' | b' ' | b'\t') if self.framing > 1 => At::Extension(size),
+            (At::Size(size), b';') if self.framing > 1 => At::Extension(size),
             (At::Extension(size), b'\r') => At::SizeEnd(size),
             (At::Extension(size), _) if is_text(byte) && self.framing < LINE_BYTES_MAX => {
                 At::Extension(size)
@@ -99,11 +101,13 @@ impl Chunked {
             (At::DataEnd, b'\r') => At::ChunkEnd,
             (At::ChunkEnd, b'\n') => self.begin(At::Size(0)),
             (At::TrailerStart, b'\r') => At::LastEnd,
-            (At::TrailerStart | At::Trailer, _)
-                if is_text(byte) && self.framing < TRAILER_BYTES_MAX =>
+            (At::TrailerStart | At::TrailerName, _)
+                if is_name(byte) && self.framing < TRAILER_BYTES_MAX =>
             {
-                At::Trailer
+                At::TrailerName
             }
+            (At::TrailerName, b':') => At::Trailer,
+            (At::Trailer, _) if is_text(byte) && self.framing < TRAILER_BYTES_MAX => At::Trailer,
             (At::Trailer, b'\r') => At::TrailerEnd,
             (At::TrailerEnd, b'\n') => At::TrailerStart,
             (At::LastEnd, b'\n') => At::Done,
@@ -116,6 +120,10 @@ impl Chunked {
         self.framing = 0;
         at
     }
+}
+
+fn is_name(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }
 
 fn is_text(byte: u8) -> bool {
@@ -154,7 +162,7 @@ mod tests {
         check("0\r\n\r\n", Some(("", "")));
         check("5\r\nhello\r\n0\r\n\r\nGET", Some(("hello", "GET")));
         check("5\r\nhello\r\n01\r\n!\r\n000\r\n\r\n", Some(("hello!", "")));
-        check("A;name=value\r\n0123456789\r\n0 \r\nx: y\r\nz: \r\n\r\n", Some(("0123456789", "")));
+        check("A;name=value\r\n0123456789\r\n0\r\nx: y\r\nz: \r\n\r\n", Some(("0123456789", "")));
     }
 
     #[test]
@@ -163,6 +171,7 @@ mod tests {
             "\r\n\r\n",
             ";\r\n\r\n",
             "-1\r\n\r\n",
+            "0 \r\n\r\n",
             "0x1\r\na\r\n0\r\n\r\n",
             "1\na\n0\n\n",
             "1\r\nab\r\n0\r\n\r\n",
@@ -172,6 +181,9 @@ mod tests {
             "0\r\n\r\r\n",
             "1;\n\r\na\r\n0\r\n\r\n",
             "0\r\nx\ny\r\n\r\n",
+            "0\r\nno colon\r\n\r\n",
+            "0\r\n: nameless\r\n\r\n",
+            "0\r\nx: y\r\n folded\r\n\r\n",
             "1000000000000000\r\n",
         ] {
             check(input, None);
