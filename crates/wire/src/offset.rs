@@ -175,9 +175,10 @@ pub(crate) fn plain_integer(text: &str) -> Option<u64> {
 }
 
 fn write_digits(place: &mut [u8], mut value: u64) {
-    for digit in place.iter_mut().rev() {
-        *digit = b'0' + (value % 10) as u8;
-        value /= 10;
+    for pair in place.rchunks_exact_mut(2) {
+        let two = (value % 100) as u8;
+        pair.copy_from_slice(&[b'0' + two / 10, b'0' + two % 10]);
+        value /= 100;
     }
 }
 

@@ -43,8 +43,7 @@ pub fn write_data(frame: &mut BytesMut, encoding: Encoding, runs: &[Messages]) {
         Encoding::Json => write_lines(frame, &String::from_utf8_lossy(&crate::json::join(runs))),
         Encoding::Text => write_text(frame, runs),
         Encoding::Base64 => {
-            let data: Vec<u8> = runs.iter().flat_map(|run| run.data().iter().copied()).collect();
-            write_lines(frame, &STANDARD.encode(data));
+            write_lines(frame, &STANDARD.encode(joined(runs)));
         }
     }
     frame.put_u8(b'\n');
@@ -78,11 +77,13 @@ fn put_cursor(frame: &mut BytesMut, cursor: Cursor) {
 fn write_text(frame: &mut BytesMut, runs: &[Messages]) {
     match runs {
         [only] => write_lines(frame, &String::from_utf8_lossy(only.data())),
-        several => {
-            let text: Vec<u8> = several.iter().flat_map(|run| run.data().to_vec()).collect();
-            write_lines(frame, &String::from_utf8_lossy(&text));
-        }
+        several => write_lines(frame, &String::from_utf8_lossy(&joined(several))),
     }
+}
+
+fn joined(runs: &[Messages]) -> Vec<u8> {
+    let runs: Vec<&[u8]> = runs.iter().map(|run| run.data().as_ref()).collect();
+    runs.concat()
 }
 
 /// Splits at every line end a reader may know, so that no payload can forge an event.

@@ -47,13 +47,13 @@ pub(crate) async fn run_until_signal(
     Ok(())
 }
 
-/// Threads that serve requests; as many as there are cores, if not said.
+/// Threads that serve requests; if not said, one for each core but one, which the log's own
+/// threads keep busy.
 pub(crate) fn runtime(threads: Option<NonZeroUsize>) -> Result<Runtime, Failure> {
+    let cores = || std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
+    let threads = threads.map_or_else(|| (cores() - 1).max(1), NonZeroUsize::get);
     let mut builder = Builder::new_multi_thread();
-    if let Some(threads) = threads {
-        builder.worker_threads(threads.get());
-    }
-    let runtime = builder.thread_name("headwater").enable_all().build();
+    let runtime = builder.worker_threads(threads).thread_name("headwater").enable_all().build();
     runtime.map_err(|error| Failure::about("threads cannot be started", error))
 }
 

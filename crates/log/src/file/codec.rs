@@ -1,6 +1,6 @@
 //! Bytes on disk: little-endian numbers, varints, and text with its length before it.
 
-use bytes::Bytes;
+use bytes::{Buf as _, Bytes};
 
 /// A varint of 64 bits takes at most this many bytes.
 const VARINT_BYTES_MAX: usize = 10;
@@ -60,10 +60,6 @@ impl Take {
         self.bytes.is_empty()
     }
 
-    pub(super) fn bytes(&mut self, count: usize) -> Option<Bytes> {
-        (count <= self.bytes.len()).then(|| self.bytes.split_to(count))
-    }
-
     pub(super) fn rest(&mut self) -> Bytes {
         std::mem::take(&mut self.bytes)
     }
@@ -103,11 +99,16 @@ impl Take {
 
     pub(super) fn text(&mut self) -> Option<String> {
         let count = usize::try_from(self.varint()?).ok()?;
-        String::from_utf8(self.bytes(count)?.to_vec()).ok()
+        let text = self.bytes.get(..count)?.to_vec();
+        self.bytes.advance(count);
+        String::from_utf8(text).ok()
     }
 
     fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
-        self.bytes(N)?.as_ref().try_into().ok()
+        // Split off, the bytes would be counted twice for nothing, and that for each byte.
+        let array = *self.bytes.first_chunk()?;
+        self.bytes.advance(N);
+        Some(array)
     }
 }
 

@@ -15,14 +15,14 @@ mod pen;
 
 use std::{
     future::{Future, poll_fn},
-    io::{self, IoSlice},
+    io,
     pin::{Pin, pin},
     sync::Arc,
-    task::{Context, Poll, ready},
+    task::{Poll, ready},
     time::Duration,
 };
 
-use bytes::{Buf, Bytes, BytesMut};
+use bytes::{Buf as _, Bytes, BytesMut};
 use futures_util::{
     StreamExt as _,
     future::{Either, select},
@@ -38,7 +38,7 @@ use self::{
     head::{HTTP2_PREFACE, Head, Version},
     link::Link,
     patience::Patience,
-    pen::{Delivery, Manner, Pen},
+    pen::{Delivery, Manner, Pen, Sent},
 };
 use crate::{
     call::Peer,
@@ -49,8 +49,6 @@ use crate::{
     service::{self, Service},
 };
 
-/// A body up to this size is sent with its head in one piece.
-const JOINED_BYTES_MAX: usize = 16 * 1024;
 /// How long a client that was refused in mid-sentence is listened to, so that it hears why.
 const LINGER: Duration = Duration::from_secs(2);
 
@@ -245,10 +243,11 @@ impl<I: AsyncRead + AsyncWrite + Unpin + Send> Conversation<I> {
         let everywhere = self.service.cors.block();
         let delivery = self.pen.head(&response, manner, everywhere, &self.service.sys.clock);
         let went_well = match (delivery, response.into_body()) {
-            (Delivery::Nothing, _) | (_, Body::Empty) => {
-                self.put(Bytes::new()).await.map(|()| true)
+            (Delivery::Nothing, _) | (_, Body::Empty) => self.put().await.map(|()| true),
+            (_, Body::Full(bytes)) => {
+                self.pen.add(bytes);
+                self.put().await.map(|()| true)
             }
-            (_, Body::Full(bytes)) => self.put(bytes).await.map(|()| true),
             (_, Body::Pieces(pieces)) => self.send_pieces(*pieces).await.map(|()| true),
             (_, Body::Frames(frames)) => self.send_frames(frames, delivery).await,
         };
@@ -257,63 +256,47 @@ impl<I: AsyncRead + AsyncWrite + Unpin + Send> Conversation<I> {
         went_well
     }
 
-    async fn send_pieces(&mut self, pieces: impl Iterator<Item = Bytes>) -> io::Result<()> {
-        for piece in pieces {
-            self.put(piece).await?;
+    async fn send_pieces(&mut self, mut pieces: impl Iterator<Item = Bytes>) -> io::Result<()> {
+        loop {
+            while self.pen.has_room()
+                && let Some(piece) = pieces.next()
+            {
+                self.pen.add(piece);
+            }
+            if self.pen.is_empty() {
+                return Ok(());
+            }
+            self.put().await?;
         }
-        Ok(())
     }
 
     /// Sends each frame when it is made, until the last one or until the client leaves.
     async fn send_frames(&mut self, mut frames: Frames, delivery: Delivery) -> io::Result<bool> {
-        self.put(Bytes::new()).await?;
+        self.put().await?;
         loop {
             let link = self.link.get_mut();
             let gone = poll_fn(|context| link.poll_gone(context));
-            let frame = match select(frames.next(), gone).await {
-                Either::Left((Some(frame), _)) => frame,
+            match select(frames.next(), gone).await {
+                Either::Left((Some(frame), _)) => self.pen.add_frame(frame, delivery),
                 Either::Left((None, _)) => break,
                 Either::Right(_) => return Ok(false),
-            };
-            self.put_frame(frame, delivery).await?;
+            }
+            self.put().await?;
         }
-        if delivery == Delivery::Chunks {
-            self.pen.page.extend_from_slice(b"0\r\n\r\n");
-        }
-        self.put(Bytes::new()).await.map(|()| true)
+        self.pen.end_frames(delivery);
+        self.put().await.map(|()| true)
     }
 
-    async fn put_frame(&mut self, frame: Bytes, delivery: Delivery) -> io::Result<()> {
-        if delivery == Delivery::Plain {
-            return self.put(frame).await;
-        }
-        if frame.is_empty() {
-            return Ok(());
-        }
-        self.pen.chunk_size(frame.len());
-        if frame.len() <= JOINED_BYTES_MAX {
-            self.pen.page.extend_from_slice(&frame);
-            self.pen.page.extend_from_slice(b"\r\n");
-            return self.put(Bytes::new()).await;
-        }
-        self.put(frame).await?;
-        self.put(Bytes::from_static(b"\r\n")).await
-    }
-
-    /// Sends what is on the page, and these bytes after it.
-    async fn put(&mut self, bytes: Bytes) -> io::Result<()> {
+    /// Sends what the pen has written.
+    async fn put(&mut self) -> io::Result<()> {
         let Self { link, pen, patience, service, .. } = self;
-        let mut bytes = bytes;
-        if bytes.len() <= JOINED_BYTES_MAX {
-            pen.page.extend_from_slice(&std::mem::take(&mut bytes));
-        }
         let io = &mut link.get_mut().io;
         let mut is_waiting = false;
         let sent = poll_fn(|context| {
             loop {
-                match poll_put(io, &mut pen.page, &mut bytes, context) {
-                    Poll::Ready(Ok(true)) => return Poll::Ready(Ok(())),
-                    Poll::Ready(Ok(false)) => is_waiting = false,
+                match pen.poll_send(io, context) {
+                    Poll::Ready(Ok(Sent::All)) => return Poll::Ready(Ok(())),
+                    Poll::Ready(Ok(Sent::Part)) => is_waiting = false,
                     Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
                     Poll::Pending => break,
                 }
@@ -341,33 +324,6 @@ impl<I: AsyncRead + AsyncWrite + Unpin + Send> Conversation<I> {
         let _ = service.sys.clock.timeout(LINGER, heard_out).await;
         Ending::Over
     }
-}
-
-/// True when everything is sent, false when a part of it is.
-fn poll_put(
-    io: &mut (impl AsyncWrite + Unpin),
-    page: &mut BytesMut,
-    bytes: &mut Bytes,
-    context: &mut Context<'_>,
-) -> Poll<io::Result<bool>> {
-    let io = Pin::new(io);
-    if page.is_empty() && bytes.is_empty() {
-        page.clear();
-        return io.poll_flush(context).map(|flushed| flushed.map(|()| true));
-    }
-    let sent = if bytes.is_empty() {
-        ready!(io.poll_write(context, page))?
-    } else {
-        let parts = [IoSlice::new(page), IoSlice::new(bytes)];
-        ready!(io.poll_write_vectored(context, &parts))?
-    };
-    if sent == 0 {
-        return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
-    }
-    let of_page = sent.min(page.len());
-    page.advance(of_page);
-    bytes.advance(sent - of_page);
-    Poll::Ready(Ok(false))
 }
 
 fn headers_too_large(bytes_max: usize) -> Problem {

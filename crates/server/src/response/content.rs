@@ -8,7 +8,7 @@ use wire::{ContentType, Messages, json};
 /// Bytes that are joined at a time: few enough for the allocator to have them at hand.
 const PIECE_BYTES: usize = 64 * 1024;
 /// Bytes of a message that is sent from where it is stored rather than copied.
-const SHARED_BYTES_MIN: usize = 16 * 1024;
+const SHARED_BYTES_MIN: usize = 4 * 1024;
 /// What stands around a message in an array: a mark before it, and the end of the array.
 const MARKS_BYTES: usize = 2;
 
