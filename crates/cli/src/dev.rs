@@ -24,7 +24,7 @@ pub(crate) fn run(flags: DevFlags) -> Result<(), Failure> {
     let config = Config::resolve(&sources)?;
     serve::start_logging(&config.logging, LOG_FILTER_DEFAULT);
     let place = place(&config.engine);
-    serve::runtime(config.threads)?.block_on(async {
+    serve::runtime()?.block_on(async {
         let sys = Sys::real();
         let store = Store::open(&sys, config.engine).await?;
         let usual_port = config.server.listen.port();

@@ -18,8 +18,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();
 //! ```
 //!
-//! In reading order: `settings` is what an operator may change; `server`, `listener`,
-//! `connection` and `http1` bring requests in; `service` routes each `call`; `request`, `handlers` and
+//! In reading order: `settings` is what an operator may change; `server`, `listener`, `connection`
+//! and `http1` bring requests in; `service` routes each `call`; `request`, `handlers` and
 //! `response` are the way through; `follow` is for readers who stay; `problem` is what they hear
 //! when it fails. `auth`, `rate`, `budget`, `cors`, `etag`, `compression` and `metrics` each do one
 //! thing on that way.

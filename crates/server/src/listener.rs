@@ -4,6 +4,7 @@ use std::{future::Future, io, net::SocketAddr, pin::pin, sync::Arc, time::Durati
 
 use futures_util::future::{Either, select};
 use rustls::ServerConfig;
+use sys::Crew;
 use tokio::{
     io::AsyncWriteExt as _,
     net::{TcpListener, TcpSocket, TcpStream},
@@ -30,6 +31,8 @@ pub(crate) struct Listener {
     socket: TcpListener,
     tls: Option<Arc<ServerConfig>>,
     service: Arc<Service>,
+    /// Who serves connections; the current runtime if nobody else does.
+    crew: Option<Crew>,
     /// A permit per connection.
     connections: Arc<Semaphore>,
     connections_max: u32,
@@ -51,13 +54,14 @@ impl Listener {
     pub(crate) fn new(
         socket: TcpListener,
         tls: Option<Arc<ServerConfig>>,
+        crew: Option<Crew>,
         service: Arc<Service>,
     ) -> Self {
         let connections_max = service.settings.limits.connections_max;
         let connections_max = u32::try_from(connections_max).unwrap_or(u32::MAX);
         let connections = Arc::new(Semaphore::new(connections_max as usize));
         let turned_away = Arc::new(Semaphore::new(TURNED_AWAY_MAX));
-        Self { socket, tls, service, connections, connections_max, turned_away }
+        Self { socket, tls, service, crew, connections, connections_max, turned_away }
     }
 
     /// Takes connections until `shutdown`.
@@ -77,7 +81,8 @@ impl Listener {
 
     /// Takes no more connections, and waits until the last one is done or cut off.
     pub(crate) async fn drain(self) {
-        let Self { socket, service, connections, connections_max: all, .. } = self;
+        // The crew goes last: it has the connections.
+        let Self { socket, service, connections, connections_max: all, crew: _crew, .. } = self;
         drop(socket);
         service.phases.enter(Phase::Draining);
         let patience = service.settings.drain_timeout;
@@ -98,8 +103,22 @@ impl Listener {
             return self.turn_away(socket);
         };
         let connection = Connection::new(self.service.clone(), peer, permit);
-        let serving = connection.serve(socket, self.tls.clone());
-        self.service.sys.spawn.task("connection", serving);
+        let tls = self.tls.clone();
+        match &self.crew {
+            Some(crew) => {
+                // A socket is served by the thread it was made known to.
+                let Ok(socket) = socket.into_std() else { return };
+                crew.task(async move {
+                    match TcpStream::from_std(socket) {
+                        Ok(socket) => connection.serve(socket, tls).await,
+                        Err(error) => tracing::debug!(%error, "a connection was lost at once"),
+                    }
+                });
+            }
+            None => {
+                self.service.sys.spawn.task("connection", connection.serve(socket, tls));
+            }
+        }
     }
 
     fn turn_away(&self, mut socket: TcpStream) {

@@ -46,6 +46,9 @@ pub enum BindError {
     /// Everybody in the network could read and write everything.
     #[error("{0} can be reached from other machines; set tokens, or listen on 127.0.0.1")]
     OpenToAll(SocketAddr),
+    /// The system refuses the threads.
+    #[error("threads cannot be started: {0}")]
+    Threads(io::Error),
     /// TLS cannot be spoken.
     #[error("TLS cannot be set up: {0}")]
     Tls(#[from] BadTls),
@@ -73,6 +76,8 @@ impl Server {
             Some(tls) => Some(tls::configure(&sys, tls).await?),
             None => None,
         };
+        let crew = settings.threads.map(|threads| sys.spawn.crew("connections", threads));
+        let crew = crew.transpose().map_err(BindError::Threads)?;
         let refused = |error| BindError::Listen { address: settings.listen, error };
         let socket = listener::open(settings.listen).map_err(refused)?;
         let address = socket.local_addr().map_err(refused)?;
@@ -89,7 +94,7 @@ impl Server {
             sys,
             settings,
         });
-        Ok(Self { listener: Listener::new(socket, tls, service), address })
+        Ok(Self { listener: Listener::new(socket, tls, crew, service), address })
     }
 
     /// Where it listens: the port is a real one even if the settings said 0.

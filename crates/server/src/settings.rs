@@ -2,7 +2,7 @@
 
 use std::{
     net::{Ipv4Addr, SocketAddr},
-    num::NonZeroU32,
+    num::{NonZeroU32, NonZeroUsize},
     path::PathBuf,
     time::Duration,
 };
@@ -16,6 +16,9 @@ use crate::Auth;
 pub struct Settings {
     /// Where to listen; `127.0.0.1:4437`.
     pub listen: SocketAddr,
+    /// Threads of their own for connections; none, which leaves them to the runtime that runs the
+    /// server.
+    pub threads: Option<NonZeroUsize>,
     /// Certificate and key, to speak TLS; none.
     pub tls: Option<Tls>,
     /// Who may do what; [`Auth::None`], which only a loopback address accepts.
@@ -87,6 +90,7 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             listen: (Ipv4Addr::LOCALHOST, 4437).into(),
+            threads: None,
             tls: None,
             auth: Auth::None,
             public_url: None,

@@ -16,11 +16,13 @@
 
 mod chance;
 mod clock;
+mod crew;
 pub mod disk;
 mod spawn;
 
 pub use chance::{Chance, HashSeed};
 pub use clock::{Clock, Elapsed, UnixMs};
+pub use crew::Crew;
 pub use disk::{Disk, File};
 pub use spawn::{Blocking, Spawn, Task};
 

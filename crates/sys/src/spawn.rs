@@ -4,6 +4,8 @@ use std::{
     any::Any,
     fmt,
     future::Future,
+    io,
+    num::NonZeroUsize,
     panic::{AssertUnwindSafe, resume_unwind},
     pin::{Pin, pin},
     sync::Arc,
@@ -13,6 +15,8 @@ use std::{
 
 use futures_util::future::{AbortHandle, FutureExt, abortable};
 use tokio::{runtime::Handle, sync::oneshot, task::JoinHandle};
+
+use crate::Crew;
 
 /// Starts work that runs on its own. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -99,6 +103,18 @@ impl Spawn {
             Mode::Real => spawn_on_thread(name, future),
             #[cfg(feature = "sim")]
             Mode::Simulated => self.task(name, future),
+        }
+    }
+
+    /// Threads, called `name`, that keep the tasks they are given.
+    ///
+    /// # Errors
+    /// If the operating system refuses the threads.
+    pub fn crew(&self, name: &'static str, threads: NonZeroUsize) -> io::Result<Crew> {
+        match self.mode {
+            Mode::Real => Crew::real(name, threads),
+            #[cfg(feature = "sim")]
+            Mode::Simulated => Ok(Crew::simulated()),
         }
     }
 

@@ -32,8 +32,6 @@ pub(crate) struct Config {
     pub(crate) server: server::Settings,
     pub(crate) engine: Engine,
     pub(crate) logging: Logging,
-    /// As many as there are cores, if not said.
-    pub(crate) threads: Option<NonZeroUsize>,
 }
 
 /// Where streams are kept.
@@ -72,7 +70,6 @@ impl Config {
                 format: sources.read(&keys::LOG_FORMAT)?.unwrap_or(LogFormat::Text),
                 filter: sources.read(&keys::LOG)?,
             },
-            threads: sources.read(&keys::THREADS)?,
         })
     }
 }
@@ -81,6 +78,7 @@ fn server_settings(sources: &Sources) -> Result<server::Settings, Failure> {
     let defaults = server::Settings::default();
     Ok(server::Settings {
         listen: sources.read(&keys::LISTEN)?.unwrap_or(defaults.listen),
+        threads: Some(sources.read(&keys::THREADS)?.unwrap_or_else(cores)),
         tls: tls(sources)?,
         auth: auth(sources)?,
         public_url: sources.read(&keys::PUBLIC_URL)?,
@@ -93,6 +91,10 @@ fn server_settings(sources: &Sources) -> Result<server::Settings, Failure> {
         limits: limits(sources)?,
         ..defaults
     })
+}
+
+fn cores() -> NonZeroUsize {
+    std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN)
 }
 
 fn limits(sources: &Sources) -> Result<server::Limits, Failure> {

@@ -77,7 +77,7 @@ settings! {
         DATA_DIR: PathBuf = "data-dir", "DIR", DIRECTORY,
             "Where the file engine keeps streams [default: ./.headwater]";
         THREADS: NonZeroUsize = "threads", "COUNT", THREADS,
-            "Threads that serve requests [default: one per core, less one for the log]";
+            "Threads that serve requests [default: one per core]";
         LOG_FORMAT: LogFormat = "log-format", "FORMAT", LOG_FORMAT,
             "What the log on the standard error looks like: text or json [default: text]";
         LOG: String = "log", "FILTER", LOG_FILTER,

@@ -5,7 +5,7 @@ mod logging;
 mod signals;
 mod store;
 
-use std::{io, num::NonZeroUsize};
+use std::io;
 
 use server::{BindError, Server};
 use sys::Sys;
@@ -27,7 +27,7 @@ pub(crate) fn run(flags: Flags) -> Result<(), Failure> {
     start_logging(&config.logging, LOG_FILTER_DEFAULT);
     let hook = CrashHook::from_environment()?;
     let sys = Sys { disk: hook.disk(), ..Sys::real() };
-    runtime(config.threads)?.block_on(async {
+    runtime()?.block_on(async {
         let store = Store::open(&sys, config.engine).await?;
         let server = Server::bind(store.log(), sys.clone(), config.server).await;
         run_until_signal(&sys, server.map_err(|error| cannot_bind(&error))?, store).await
@@ -47,13 +47,10 @@ pub(crate) async fn run_until_signal(
     Ok(())
 }
 
-/// Threads that serve requests; if not said, one for each core but one, which the log's own
-/// threads keep busy.
-pub(crate) fn runtime(threads: Option<NonZeroUsize>) -> Result<Runtime, Failure> {
-    let cores = || std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
-    let threads = threads.map_or_else(|| (cores() - 1).max(1), NonZeroUsize::get);
+/// What runs beside the connections, which have threads of their own.
+pub(crate) fn runtime() -> Result<Runtime, Failure> {
     let mut builder = Builder::new_multi_thread();
-    let runtime = builder.worker_threads(threads).thread_name("headwater").enable_all().build();
+    let runtime = builder.worker_threads(1).thread_name("headwater").enable_all().build();
     runtime.map_err(|error| Failure::about("threads cannot be started", error))
 }
 

@@ -7,7 +7,7 @@
 use std::{io, sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use sys::{Clock, Spawn, UnixMs};
+use sys::{Clock, UnixMs};
 use tokio::sync::{mpsc, oneshot};
 use wire::{Address, Offset};
 
@@ -33,8 +33,6 @@ use crate::{
 const BATCH_MAX: usize = 1024;
 /// Room kept for the next frame, at most.
 const FRAME_BYTES_USUAL: usize = 1024 * 1024;
-/// So few answers are given on the committer's own thread.
-const ANSWERS_FEW: usize = 4;
 /// Streams past their time dropped at a time.
 const REAP_MAX: usize = 1000;
 /// Streams of one snapshot, so that nobody waits long for it.
@@ -124,7 +122,6 @@ pub(super) struct SnapshotStream {
 #[derive(Debug)]
 pub(super) struct Committer {
     pub(super) clock: Clock,
-    pub(super) spawn: Spawn,
     pub(super) settings: Settings,
     pub(super) salt: Salt,
     pub(super) state: State,
@@ -323,17 +320,10 @@ impl Committer {
                 self.state.publish(&self.registry, change, *place, *length);
             }
         }
-        self.answer(std::mem::take(&mut frame.answers), durable);
-        self.frame = frame.emptied();
-    }
-
-    /// To wake many callers from this thread would cost more than to have one of the runtime's
-    /// own do it.
-    fn answer(&self, answers: Vec<Answer>, durable: Result<(), Unavailable>) {
-        if answers.len() <= ANSWERS_FEW {
-            return give(answers, &durable);
+        for answer in frame.answers.drain(..) {
+            answer(durable.clone());
         }
-        self.spawn.task("answers", async move { give(answers, &durable) });
+        self.frame = frame.emptied();
     }
 
     fn write(&mut self, frame: &mut Frame, place: Place) -> Result<(), Unavailable> {
@@ -404,10 +394,6 @@ impl Committer {
     fn hint(&self, job: Job) {
         self.wishes.add(job);
     }
-}
-
-fn give(answers: Vec<Answer>, durable: &Result<(), Unavailable>) {
-    answers.into_iter().for_each(|answer| answer(durable.clone()));
 }
 
 fn touch(state: &State, id: Incarnation, now: UnixMs) -> Decided<()> {

@@ -104,7 +104,6 @@ impl FileLog {
         let reader = Reader { files: files.clone(), hot: hot.clone(), salt };
         let owner = Committer {
             clock: sys.clock.clone(),
-            spawn: sys.spawn.clone(),
             settings: settings.clone(),
             salt,
             state: recovered.state,
