@@ -35,6 +35,7 @@ pub(crate) struct Meta {
     pub(crate) seq: Option<StreamSeq>,
     pub(crate) retired: bool,
     /// The newest change of it, in the engine's own order.
+    #[cfg_attr(not(feature = "file"), expect(dead_code, reason = "for engines that recover"))]
     pub(crate) applied: u64,
     /// Derived: streams whose parent this is.
     pub(crate) forks: u32,

@@ -37,8 +37,8 @@ enum Work {
 pub(crate) const STAGES: &[Stage] = &[
     Stage { name: "build", minutes: 12, work: Work::Now(build::run) },
     Stage { name: "unit and property", minutes: 5, work: Work::Now(cargo_test::run_unit) },
-    Stage { name: "fuzz", minutes: 3, work: Work::Now(run_fuzz) },
-    Stage { name: "simulation", minutes: 5, work: Work::Now(run_simulation) },
+    Stage { name: "fuzz", minutes: 6, work: Work::Now(run_fuzz) },
+    Stage { name: "simulation", minutes: 3, work: Work::Now(run_simulation) },
     Stage { name: "conformance", minutes: 5, work: Work::Now(run_conformance) },
     Stage { name: "crash", minutes: 5, work: Work::Now(cargo_test::run_crash) },
     Stage { name: "differential", minutes: 4, work: Work::Planned },
