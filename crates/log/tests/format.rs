@@ -170,10 +170,54 @@ async fn a_hole_in_the_log_is_refused_and_mended_only_when_told_to() {
     assert_eq!(fs::read(&slot).expect("a readable file"), before, "looking changes nothing");
 
     let done = doctor::repair(&Sys::real(), dir.path()).expect("it can be mended");
-    assert_eq!(done.len(), 1, "{done:?}");
+    assert_eq!(done.len(), 2, "what was cut, and which stream ends earlier: {done:?}");
+    assert!(done[1].starts_with("chat ends at "), "{done:?}");
     open(dir.path()).await.close().await;
     let report = doctor::examine(&Sys::real(), dir.path()).expect("it can be examined");
     assert!(report.is_sound(), "{report:?}");
+}
+
+/// A head that is gone must not make the rest of its segment pass for an empty file.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_segment_without_its_head_is_refused_and_mended_only_when_told_to() {
+    for damage in [0..1, 0..512] {
+        let dir = scratch_copy();
+        let slot = newest_slot(dir.path());
+        let mut bytes = fs::read(&slot).expect("a readable file");
+        bytes[damage].fill(0);
+        fs::write(&slot, bytes).expect("a writable file");
+        let refused = FileLog::open(&Sys::real(), dir.path(), settings()).await;
+        assert!(matches!(refused, Err(OpenError::Damaged { .. })), "{refused:?}");
+        let report = doctor::examine(&Sys::real(), dir.path()).expect("it can be examined");
+        assert!(!report.is_sound());
+        mend(dir.path()).await;
+    }
+}
+
+/// A checkpoint may speak of messages in a segment that is gone.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_end_that_is_missing_is_noticed_and_mended_only_when_told_to() {
+    let dir = scratch_copy();
+    fs::remove_file(newest_slot(dir.path())).expect("a file to remove");
+    let refused = FileLog::open(&Sys::real(), dir.path(), settings()).await;
+    assert!(matches!(refused, Err(OpenError::Damaged { .. })), "{refused:?}");
+    mend(dir.path()).await;
+}
+
+/// Repairs the log; what is left is sound, and takes appends.
+async fn mend(dir: &Path) {
+    doctor::repair(&Sys::real(), dir).expect("it can be mended");
+    let log = open(dir).await;
+    let streams = log.list(log::List::default()).await.expect("a list").streams;
+    for listed in streams.iter().filter(|listed| !listed.head.closed) {
+        let address = Address::from(listed.path.clone());
+        let append = Append::messages(Messages::one("\"more\"").expect("a small message"));
+        let _ = log.append(&address, append).await.expect("it can be appended to");
+    }
+    log.close().await;
+    let report = doctor::examine(&Sys::real(), dir).expect("it can be examined");
+    assert!(report.is_sound(), "{report:?}");
+    open(dir).await.close().await;
 }
 
 /// Waits for the regrouper, which works in its own time.

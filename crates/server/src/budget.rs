@@ -1,6 +1,14 @@
 //! Budgets: a bounded amount of something that is taken at once or not at all.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
+
+use crate::service::Service;
+
+/// Bytes of an answer that nobody counts.
+const FREE_BYTES: usize = 64 * 1024;
 
 /// What is left to take. Nobody waits for it, so it needs no queue and no lock.
 #[derive(Debug)]
@@ -50,6 +58,31 @@ impl Share<'_> {
 impl Drop for Share<'_> {
     fn drop(&mut self) {
         self.budget.give_back(self.amount);
+    }
+}
+
+/// The bytes of an answer on its way, given back when dropped.
+#[derive(Debug)]
+pub(crate) struct Load {
+    service: Arc<Service>,
+    bytes: usize,
+}
+
+impl Load {
+    /// None if too much is on its way already.
+    pub(crate) fn take(service: &Arc<Service>, bytes: usize) -> Option<Self> {
+        let bytes = if bytes > FREE_BYTES { bytes } else { 0 };
+        if !service.outgoing.take(bytes) {
+            service.metrics.shed();
+            return None;
+        }
+        Some(Self { service: service.clone(), bytes })
+    }
+}
+
+impl Drop for Load {
+    fn drop(&mut self) {
+        self.service.outgoing.give_back(self.bytes);
     }
 }
 

@@ -33,7 +33,9 @@ use crate::{
 };
 
 /// Requests that one HTTP/2 connection may have under way.
-const STREAMS_MAX: u32 = 256;
+const STREAMS_MAX: u32 = 100;
+/// Bytes of one answer that wait for an HTTP/2 client to take them.
+const SEND_BUFFER_BYTES: usize = 64 * 1024;
 
 /// A connection that was let in.
 #[derive(Debug)]
@@ -153,6 +155,7 @@ impl Connection {
             .timer(TokioTimer::new())
             .keep_alive_interval(limits.header_timeout)
             .keep_alive_timeout(limits.header_timeout)
+            .max_send_buf_size(SEND_BUFFER_BYTES)
             .max_header_list_size(limits.header_bytes_max)
             .max_concurrent_streams(STREAMS_MAX);
         http2

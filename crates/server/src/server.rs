@@ -89,6 +89,7 @@ impl Server {
             phases: Phases::new(),
             poisoned: AtomicBool::new(false),
             inflight: Budget::new(settings.limits.inflight_bytes_max),
+            outgoing: Budget::new(settings.limits.outgoing_bytes_max),
             seats: Budget::new(settings.limits.live_readers_max),
             log,
             sys,

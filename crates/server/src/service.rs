@@ -9,6 +9,7 @@ use std::{
 };
 
 use http::{HeaderValue, Method, Response, request::Parts};
+use http_body::Body as _;
 use log::Log;
 use sys::Sys;
 use wire::{Address, StreamPath};
@@ -16,7 +17,7 @@ use wire::{Address, StreamPath};
 use crate::{
     Settings,
     auth::{Access, Guard},
-    budget::Budget,
+    budget::{Budget, Load},
     call::{Call, Peer},
     cors::Cors,
     handlers,
@@ -48,6 +49,8 @@ pub(crate) struct Service {
     pub(crate) poisoned: AtomicBool,
     /// Bytes of request bodies.
     pub(crate) inflight: Budget,
+    /// Bytes of answers.
+    pub(crate) outgoing: Budget,
     /// Live readers.
     pub(crate) seats: Budget,
 }
@@ -60,7 +63,8 @@ pub(crate) async fn answer(
     body: Incoming<'_>,
 ) -> Response<Body> {
     let began = service.sys.clock.elapsed();
-    let response = match route(service, peer, head, body).await {
+    let routed = route(service, peer, head, body).await;
+    let response = match routed.and_then(|response| load(service, response)) {
         Ok(response) => response,
         Err(problem) => {
             service.note(&problem);
@@ -71,6 +75,17 @@ pub(crate) async fn answer(
     service.metrics.answered(head.method.as_str(), &response, took);
     trace(head, &response, took);
     response
+}
+
+/// Counts a large answer until it is sent, or refuses it if too much is on its way.
+fn load(service: &Arc<Service>, mut response: Response<Body>) -> Result<Response<Body>, Problem> {
+    let bytes = response.body().size_hint().exact().unwrap_or(0);
+    let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+    let load = Load::take(service, bytes).ok_or_else(|| {
+        Problem::overloaded("too many bytes are on their way to readers; retry after a second")
+    })?;
+    response.body_mut().load = Some(load);
+    Ok(response)
 }
 
 /// The answer to bytes that were no request.

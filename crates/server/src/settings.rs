@@ -70,6 +70,8 @@ pub struct Limits {
     pub connections_max: usize,
     /// Bytes of request bodies at a time; 256 MiB. More is answered with 503.
     pub inflight_bytes_max: usize,
+    /// Bytes of large answers on their way at a time; 256 MiB. More is answered with 503.
+    pub outgoing_bytes_max: usize,
     /// Long-polls and SSE answers at a time; 10,000. The next one is answered with 503.
     pub live_readers_max: usize,
     /// Requests of one client, known by its token or its address; unlimited. More is answered
@@ -116,6 +118,7 @@ impl Default for Limits {
             header_timeout: Duration::from_secs(30),
             connections_max: 10_000,
             inflight_bytes_max: 256 * 1024 * 1024,
+            outgoing_bytes_max: 256 * 1024 * 1024,
             live_readers_max: 10_000,
             rate: None,
         }

@@ -12,14 +12,19 @@ use std::{
 };
 
 use sys::Sys;
+use wire::Offset;
 
 use super::{
+    checkpoint::{self, CheckpointWriter},
     files::{Files, Layout},
     hot::Hot,
     reader::Reader,
+    record::Salt,
     recovery::{self, OpenError, Recovery, at},
-    wal::write_zeros,
+    stream::Stream,
+    wal::{Slot, write_zeros},
 };
+use crate::table::Meta;
 
 /// What an examination found.
 #[derive(Clone, Debug, Default)]
@@ -77,7 +82,7 @@ impl Report {
 pub fn examine(sys: &Sys, dir: &Path) -> Result<Report, OpenError> {
     let layout = Layout::new(dir);
     let format = layout.format();
-    let file = sys.disk.open(&format).map_err(at(&format))?;
+    let file = open_format(sys, dir, &format)?;
     let _lock = recovery::lock(sys.disk.as_ref(), &layout)?;
     let salt = recovery::read_format(file.as_ref(), &format)?;
     let files = Arc::new(Files::new(sys.disk.clone(), layout));
@@ -85,7 +90,10 @@ pub fn examine(sys: &Sys, dir: &Path) -> Result<Report, OpenError> {
     let mut report = Report::default();
     match recover(&mut recovery, &mut report) {
         Ok(()) => {}
-        Err(OpenError::Damaged { path, offset, what }) => report.damage(&path, offset, what),
+        Err(OpenError::Damaged { path, offset, what }) => {
+            let can_be_cut = path.starts_with(files.layout.wal());
+            report.damage(&path, offset, what, can_be_cut);
+        }
         Err(error) => return Err(error),
     }
     let hot = Arc::new(Hot::new(0));
@@ -100,7 +108,7 @@ pub fn examine(sys: &Sys, dir: &Path) -> Result<Report, OpenError> {
 pub fn repair(sys: &Sys, dir: &Path) -> Result<Vec<String>, OpenError> {
     let layout = Layout::new(dir);
     let format = layout.format();
-    let file = sys.disk.open(&format).map_err(at(&format))?;
+    let file = open_format(sys, dir, &format)?;
     let lock = recovery::lock(sys.disk.as_ref(), &layout)?;
     let salt = recovery::read_format(file.as_ref(), &format)?;
     let files = Arc::new(Files::new(sys.disk.clone(), layout));
@@ -109,12 +117,21 @@ pub fn repair(sys: &Sys, dir: &Path) -> Result<Vec<String>, OpenError> {
     let done = match recover(&mut recovery, &mut scratch) {
         Ok(()) => Vec::new(),
         Err(OpenError::Damaged { path, offset, .. }) if path.starts_with(files.layout.wal()) => {
-            cut(&files, &recovery, &path, offset).map_err(at(&path))?
+            let mut done = cut(&files, &recovery, &path, offset)?;
+            done.extend(restate(&files, salt)?);
+            done
         }
         Err(error) => return Err(error),
     };
     drop(lock);
     Ok(done)
+}
+
+fn open_format(sys: &Sys, dir: &Path, format: &Path) -> Result<Arc<dyn sys::File>, OpenError> {
+    sys.disk.open(format).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => OpenError::NoLog(dir.to_owned()),
+        _ => at(format)(error),
+    })
 }
 
 fn recover(recovery: &mut Recovery, report: &mut Report) -> Result<(), OpenError> {
@@ -150,15 +167,20 @@ fn read_everything(recovery: &Recovery, reader: &Reader, report: &mut Report) {
 }
 
 impl Report {
-    fn damage(&mut self, path: &Path, offset: u64, what: &str) {
+    fn damage(&mut self, path: &Path, offset: u64, what: &str, can_be_cut: bool) {
+        let remedy = match can_be_cut {
+            true => {
+                "restore a backup; or run headwater doctor --repair to keep all that stands \
+                 before the damage and set the rest aside"
+            }
+            false => "restore a backup of the whole directory; this cannot be mended here",
+        };
         self.findings.push(Finding {
             severity: Severity::Damage,
             path: path.to_owned(),
             offset,
             what: what.to_owned(),
-            remedy: "restore a backup; or run headwater doctor --repair to keep all that stands \
-                     before the damage and set the rest aside"
-                .to_owned(),
+            remedy: remedy.to_owned(),
         });
     }
 
@@ -168,33 +190,103 @@ impl Report {
             path: path.to_owned(),
             offset,
             what: format!("{what} cannot be read: {error}"),
-            remedy: "restore a backup, or delete the stream".to_owned(),
+            remedy: "restore a backup of the whole directory".to_owned(),
         });
     }
 }
 
 /// Ends the log at the damage: later bytes are copied beside the log, then overwritten.
-fn cut(files: &Files, recovery: &Recovery, path: &Path, offset: u64) -> io::Result<Vec<String>> {
+fn cut(
+    files: &Files,
+    recovery: &Recovery,
+    path: &Path,
+    offset: u64,
+) -> Result<Vec<String>, OpenError> {
+    let ((segments, _), headless) = recovery.survey()?;
+    let is_damaged = |slot: &Slot| files.layout.slot(slot.number) == path;
+    let damaged = segments.iter().position(|(_, slot)| is_damaged(slot));
     let mut done = Vec::new();
-    let (segments, _) = recovery.find_segments().map_err(io::Error::other)?;
-    let damaged = segments.iter().position(|(_, slot)| files.layout.slot(slot.number) == path);
     for (index, (header, slot)) in segments.iter().enumerate() {
         let from = match damaged {
             Some(at) if index < at => continue,
             Some(at) if index == at && offset > 0 => offset,
-            _ => 0,
+            Some(_) => 0,
+            // What is damaged is not a segment: those that are sound stay.
+            None => continue,
         };
         let aside = files.layout.root().join(format!("damaged-segment-{}", header.number));
-        set_aside(files, slot.file.as_ref(), &aside)?;
-        write_zeros(slot.file.as_ref(), from..slot.file.len()?)?;
-        slot.file.sync()?;
+        clear(files, slot, &aside, from).map_err(at(path))?;
         done.push(format!(
             "segment {} was cut at byte {from}; a copy of it is in {}",
             header.number,
             aside.display()
         ));
     }
+    for slot in headless.iter().filter(|slot| is_damaged(slot)) {
+        let aside = files.layout.root().join(format!("damaged-slot-{}", slot.number));
+        clear(files, slot, &aside, 0).map_err(at(path))?;
+        done.push(format!(
+            "{} was emptied; a copy of it is in {}",
+            path.display(),
+            aside.display()
+        ));
+    }
     Ok(done)
+}
+
+fn clear(files: &Files, slot: &Slot, aside: &Path, from: u64) -> io::Result<()> {
+    set_aside(files, slot.file.as_ref(), aside)?;
+    write_zeros(slot.file.as_ref(), from..slot.file.len()?)?;
+    slot.file.sync()
+}
+
+/// Writes a checkpoint that speaks of nothing beyond the end of the log. A stream that lost
+/// messages ends at its last one; its producers are forgotten, so that a retry of what was lost is
+/// refused as a gap rather than taken for a duplicate.
+fn restate(files: &Arc<Files>, salt: Salt) -> Result<Vec<String>, OpenError> {
+    let mut recovery = Recovery::new(files.clone(), salt);
+    let next = recovery.load_checkpoint()?;
+    let Some(newest) = next.checked_sub(1) else { return Ok(Vec::new()) };
+    let (segments, _) = recovery.find_segments()?;
+    recovery.replay(segments)?;
+    let path = files.layout.checkpoint(newest);
+    let file = files.disk.open(&path).map_err(at(&path))?;
+    let Some(checkpoint) = checkpoint::read(file, salt).map_err(at(&path))? else {
+        return Ok(Vec::new());
+    };
+    let reader = Reader { files: files.clone(), hot: Arc::new(Hot::new(0)), salt };
+    let mut writer = CheckpointWriter::create(files, checkpoint.through, checkpoint.owes, salt)
+        .map_err(at(&path))?;
+    let mut shortened = Vec::new();
+    for mut entry in checkpoint.entries {
+        if entry.meta.applied >= recovery.end
+            && let Some(stream) = recovery.state.streams.get(&entry.id)
+        {
+            shorten(&mut entry.meta, stream, &reader, recovery.end).map_err(at(&path))?;
+            shortened.push(format!("{} ends at {} now", stream.address, entry.meta.tail));
+        }
+        let meta = checkpoint::encode_meta(entry.id, &entry.meta);
+        writer.add(&meta, &entry.extents).map_err(at(&path))?;
+    }
+    let whole = writer.finish(checkpoint.last_id).map_err(at(&path))?;
+    whole.publish(files, next).map_err(at(&path))?;
+    Ok(shortened)
+}
+
+fn shorten(meta: &mut Meta, stream: &Stream, reader: &Reader, log_end: u64) -> io::Result<()> {
+    let inherited = meta.origin.as_ref().map_or(Offset::START, |origin| origin.end);
+    meta.tail = match stream.extents().0.last() {
+        Some(last) => {
+            let messages = reader.messages(stream, last)?;
+            last.start.after(messages.len() as u64, messages.data().len() as u64)
+        }
+        None => inherited.max(meta.earliest).min(meta.tail),
+    };
+    meta.earliest = meta.earliest.min(meta.tail);
+    (meta.closed, meta.closer, meta.seq) = (false, None, None);
+    meta.producers.clear();
+    meta.applied = log_end - 1;
+    Ok(())
 }
 
 fn set_aside(files: &Files, from: &dyn sys::File, to: &Path) -> io::Result<()> {

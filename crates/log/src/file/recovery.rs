@@ -51,6 +51,9 @@ pub enum OpenError {
         /// What it says.
         found: String,
     },
+    /// Nothing was ever written there.
+    #[error("{} holds no log: it has no file FORMAT; check the directory's name", .0.display())]
+    NoLog(PathBuf),
     /// Bytes that were durable are damaged or missing.
     #[error("{} is damaged at byte {offset}: {what}; run headwater doctor", path.display())]
     Damaged {
@@ -138,6 +141,8 @@ pub(super) struct Recovery {
     registry: Registry,
     /// Segments up to this one are in packs.
     through: u32,
+    /// Where the log ends, as [`Place::sequence`] counts.
+    pub(super) end: u64,
     /// What the head of the first segment says of the one before.
     first_previous_end: u32,
     /// Ids up to this one are in the checkpoint, or gone.
@@ -157,6 +162,7 @@ impl Recovery {
             state: State::default(),
             registry: Registry::default(),
             through: 0,
+            end: 0,
             first_previous_end: 0,
             last_id: None,
             live: BTreeMap::new(),
@@ -214,27 +220,44 @@ impl Recovery {
         self.state.table.skip_to(checkpoint.last_id);
     }
 
-    /// The segments after the checkpoint, in order, and the files that hold none.
-    pub(super) fn find_segments(&self) -> Result<Slots, OpenError> {
+    /// The segments after the checkpoint, in order, the files that hold none, and those that do
+    /// not say what they hold.
+    pub(super) fn survey(&self) -> Result<(Slots, Vec<Slot>), OpenError> {
         let dir = self.files.layout.wal();
         let names = self.files.disk.list(&dir).map_err(at(&dir))?;
         let (mut segments, mut spare): Slots = (Vec::new(), Vec::new());
+        let mut headless = Vec::new();
         for number in names.iter().filter_map(|name| number_in(name, "slot-", "")) {
             let path = self.files.layout.slot(number);
             let file = self.files.disk.open(&path).map_err(at(&path))?;
             let slot = Slot { number, file };
             match read_header(slot.file.as_ref(), self.salt).map_err(at(&path))? {
                 Some(header) if header.number > self.through => segments.push((header, slot)),
-                _ => spare.push(slot),
+                Some(_) => spare.push(slot),
+                None => headless.push(slot),
             }
         }
         segments.sort_by_key(|(header, _)| header.number);
+        Ok(((segments, spare), headless))
+    }
+
+    /// The segments after the checkpoint, in order, and the files that hold none.
+    pub(super) fn find_segments(&self) -> Result<Slots, OpenError> {
+        let ((segments, mut spare), mut headless) = self.survey()?;
         for (expected, (header, slot)) in (self.through + 1..).zip(&segments) {
             if header.number != expected {
                 let what = "a segment before this one is missing";
                 return Err(self.damaged(slot, 0, what));
             }
         }
+        let next = self.through + segments.len() as u32 + 1;
+        for slot in &headless {
+            // The head of a segment is in the sector of its first frame: a crash takes both.
+            if self.find_frame(next, slot, SEGMENT_HEADER_BYTES as u64)? {
+                return Err(self.damaged(slot, 0, "a segment has lost its head"));
+            }
+        }
+        spare.append(&mut headless);
         Ok((segments, spare))
     }
 
@@ -243,6 +266,7 @@ impl Recovery {
         segments: Vec<(SegmentHeader, Slot)>,
     ) -> Result<VecDeque<Segment>, OpenError> {
         let mut replayed = VecDeque::new();
+        self.end = Place { file: FileId::Segment(self.through + 1), offset: 0 }.sequence();
         self.first_previous_end = segments.first().map_or(0, |(header, _)| header.previous_end);
         let ends: Vec<Option<u32>> = segments
             .iter()
@@ -265,6 +289,7 @@ impl Recovery {
             }
             self.files.set_segment(header.number, slot.file.clone());
             let reserved = slot.file.len().map_err(at(&self.files.layout.wal()))?;
+            self.end = Place { file: FileId::Segment(header.number), offset: end }.sequence();
             replayed.push_back(Segment { number: header.number, slot, end, reserved });
         }
         Ok(replayed)
@@ -358,19 +383,26 @@ impl Recovery {
 
     /// A whole frame after the end means that the end is a hole.
     fn check_nothing_follows(&self, number: u32, slot: &Slot, end: u32) -> Result<(), OpenError> {
+        if self.find_frame(number, slot, u64::from(end) + FRAME_ALIGNMENT as u64)? {
+            return Err(self.damaged(slot, end, "a frame is torn, and another follows it"));
+        }
+        Ok(())
+    }
+
+    /// True if a frame of the segment begins somewhere at or after `from`.
+    fn find_frame(&self, number: u32, slot: &Slot, mut from: u64) -> Result<bool, OpenError> {
         let path = self.files.layout.slot(slot.number);
         let length = slot.file.len().map_err(at(&path))?;
         let mut window = vec![0; SEARCH_BYTES + FRAME_HEADER_BYTES];
-        let mut from = u64::from(end) + FRAME_ALIGNMENT as u64;
         while from < length {
             let size = window.len().min(usize::try_from(length - from).unwrap_or(usize::MAX));
             slot.file.read_exact_at(&mut window[..size], from).map_err(at(&path))?;
             if self.holds_frame(&window[..size], number, from) {
-                return Err(self.damaged(slot, end, "a frame is torn, and another follows it"));
+                return Ok(true);
             }
             from += SEARCH_BYTES as u64;
         }
-        Ok(())
+        Ok(false)
     }
 
     /// True if a frame of the segment begins in these bytes of its file.
@@ -383,10 +415,18 @@ impl Recovery {
         })
     }
 
-    /// Every stream's messages must reach from its beginning to its tail.
+    /// Every stream's messages must reach from its beginning to its tail, and the log to the
+    /// newest change that a checkpoint speaks of.
     pub(super) fn check(&mut self) -> Result<(), OpenError> {
         for (id, stream) in &self.state.streams {
             let meta = self.state.table.meta_mut(*id);
+            if meta.applied >= self.end {
+                return Err(OpenError::Damaged {
+                    path: self.files.layout.wal(),
+                    offset: 0,
+                    what: "the end of the log is missing",
+                });
+            }
             meta.touched.allow_for_lost_reads(meta.expiry);
             if !stream.check_recovered(meta) {
                 return Err(OpenError::Damaged {

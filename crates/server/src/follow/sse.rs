@@ -12,12 +12,13 @@ use wire::{
 };
 
 use crate::{
+    budget::Load,
     call::Call,
     follow::{Interrupt, Seat, Waited, cursor, interrupt, wait},
     names,
     problem::Problem,
     request::ReadParams,
-    response::{Body, Reply},
+    response::{Body, Matter, Reply},
 };
 
 /// Lives end up to this share of a life earlier, so that readers who came together do not all
@@ -48,11 +49,12 @@ pub(crate) async fn sse(
         ends_at: service.sys.clock.elapsed() + life,
         interrupt: interrupt(service, service.settings.sse_keep_alive.min(life)),
         seat,
+        load: None,
     });
     let reply = Reply::new(StatusCode::OK)
         .header(&header::CONTENT_TYPE, names::EVENT_STREAM.clone())
         .header(&header::CACHE_CONTROL, names::NO_CACHE.clone())
-        .body(Body::Frames(Box::pin(stream::unfold(follower, Follower::next_frame))));
+        .body(Matter::Frames(Box::pin(stream::unfold(follower, Follower::next_frame))));
     Ok(match encoding {
         Encoding::Base64 => reply.header(&names::SSE_DATA_ENCODING, names::BASE64.clone()),
         Encoding::Json | Encoding::Text => reply,
@@ -90,6 +92,8 @@ struct Follower {
     /// Fires when it is time to show a sign of life.
     interrupt: Interrupt,
     seat: Seat,
+    /// Of the frame that is being taken.
+    load: Option<Load>,
 }
 
 /// What a follower does next.
@@ -104,7 +108,7 @@ impl Follower {
     async fn next_frame(mut self: Box<Self>) -> Option<(Bytes, Box<Self>)> {
         loop {
             match std::mem::replace(&mut self.step, Step::End) {
-                Step::Send(chunk) => return Some((self.send(&chunk), self)),
+                Step::Send(chunk) => return Some((self.send(&chunk)?, self)),
                 Step::Read => self.step = self.read().await,
                 Step::Wait => match self.wait().await {
                     Some(Waited::Moved) => self.step = Step::Read,
@@ -120,8 +124,13 @@ impl Follower {
     }
 
     /// A data event, if there is data, and always its control event.
-    fn send(&mut self, chunk: &Chunk) -> Bytes {
+    ///
+    /// None if too much is under way to others; the reader comes back.
+    fn send(&mut self, chunk: &Chunk) -> Option<Bytes> {
         let data_bytes: usize = chunk.runs.iter().map(|run| run.data().len()).sum();
+        // The frame before this one was taken.
+        self.load = None;
+        self.load = Some(Load::take(self.seat.service(), data_bytes)?);
         let mut frame = BytesMut::with_capacity(data_bytes + EVENTS_BYTES_USUAL);
         if !chunk.runs.is_empty() {
             write_data(&mut frame, self.encoding, &chunk.runs);
@@ -136,7 +145,7 @@ impl Follower {
         self.next = chunk.next;
         self.step = step;
         self.seat.service().metrics.sent(frame.len());
-        frame.freeze()
+        Some(frame.freeze())
     }
 
     /// Ends when the stream does, or when another one got its name.

@@ -6,7 +6,10 @@
 use std::mem::MaybeUninit;
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Uri, header, request::Parts};
+use http::{
+    HeaderMap, HeaderName, HeaderValue, Method, Request, Uri, header, request::Parts,
+    uri::Authority,
+};
 use httparse::Status;
 
 use crate::problem::{Kind, Problem};
@@ -80,9 +83,16 @@ pub(crate) fn parse(bytes: &Bytes) -> Result<Head, Problem> {
         framing: framing(&headers, version)?,
         version,
         is_persistent: version == Version::Http11 && !asks_to_close(&headers),
-        expects_continue: expects_continue(&headers)?,
+        expects_continue: version == Version::Http11 && expects_continue(&headers)?,
         parts: parts(bytes, lines.method, lines.path, headers)?,
     })
+}
+
+impl Head {
+    /// Whether it asks for what is not there yet.
+    pub(crate) fn waits(&self) -> bool {
+        self.parts.uri.query().is_some_and(|query| query.contains("live="))
+    }
 }
 
 fn parts(
@@ -93,6 +103,10 @@ fn parts(
 ) -> Result<Parts, Problem> {
     let method = method.unwrap_or_default().as_bytes();
     let target = bytes.slice_ref(target.unwrap_or_default().as_bytes());
+    // What comes after a # is not for servers, and readers differ in where it begins.
+    if !target.is_ascii() || target.contains(&b'#') {
+        return Err(Problem::bad_request("the target of the request must be ASCII without #"));
+    }
     let (mut parts, ()) = Request::new(()).into_parts();
     parts.method = Method::from_bytes(method).map_err(|error| malformed(&error))?;
     parts.uri = Uri::from_maybe_shared(target).map_err(|error| malformed(&error))?;
@@ -120,12 +134,21 @@ fn malformed(error: &dyn std::error::Error) -> Problem {
 }
 
 fn check_host(headers: &HeaderMap, version: Version) -> Result<(), Problem> {
-    let hosts = headers.get_all(header::HOST).iter().count();
-    match (hosts, version) {
-        (1, _) | (0, Version::Http10) => Ok(()),
-        (0, Version::Http11) => Err(Problem::bad_request("send a Host header")),
-        (2.., _) => Err(Problem::bad_request("the header host is sent twice; send it once")),
+    let mut hosts = headers.get_all(header::HOST).iter();
+    match (hosts.next(), hosts.next(), version) {
+        (Some(host), None, _) if is_host(host) => Ok(()),
+        (Some(_), None, _) => Err(Problem::bad_request("the Host header is no host")),
+        (None, _, Version::Http10) => Ok(()),
+        (None, _, Version::Http11) => Err(Problem::bad_request("send a Host header")),
+        (Some(_), Some(_), _) => {
+            Err(Problem::bad_request("the header host is sent twice; send it once"))
+        }
     }
+}
+
+fn is_host(value: &HeaderValue) -> bool {
+    let authority = Authority::try_from(value.as_bytes());
+    authority.is_ok_and(|authority| !authority.as_str().contains('@'))
 }
 
 fn framing(headers: &HeaderMap, version: Version) -> Result<Framing, Problem> {
@@ -170,10 +193,11 @@ fn asks_to_close(headers: &HeaderMap) -> bool {
 }
 
 fn expects_continue(headers: &HeaderMap) -> Result<bool, Problem> {
-    match headers.get(header::EXPECT) {
-        None => Ok(false),
-        Some(value) if value.as_bytes().eq_ignore_ascii_case(b"100-continue") => Ok(true),
-        Some(_) => Err(Problem::bad_request("the only Expect here is 100-continue")),
+    let mut expectations = headers.get_all(header::EXPECT).iter();
+    match (expectations.next(), expectations.next()) {
+        (None, _) => Ok(false),
+        (Some(value), None) if value.as_bytes().eq_ignore_ascii_case(b"100-continue") => Ok(true),
+        (Some(_), _) => Err(Problem::bad_request("the only Expect here is 100-continue")),
     }
 }
 
@@ -239,6 +263,7 @@ mod tests {
             "transfer-encoding: \u{b}chunked\r\n",
             "transfer-encoding : chunked\r\n",
             "host: y\r\n",
+            "expect: 100-continue\r\nexpect: 100-continue\r\n",
             "x: y\r\n folded\r\n",
             "expect: 200-ok\r\n",
             "x: a\rb\r\n",
@@ -252,6 +277,12 @@ mod tests {
             "GET / HTTP/2.0\r\nhost: x\r\n\r\n",
             "GET  / HTTP/1.1\r\nhost: x\r\n\r\n",
             "GET /a b HTTP/1.1\r\nhost: x\r\n\r\n",
+            "GET /a#b HTTP/1.1\r\nhost: x\r\n\r\n",
+            "GET /\u{e4} HTTP/1.1\r\nhost: x\r\n\r\n",
+            "GET / HTTP/1.1\r\nhost: a b\r\n\r\n",
+            "GET / HTTP/1.1\r\nhost: a/b\r\n\r\n",
+            "GET / HTTP/1.1\r\nhost: u@a\r\n\r\n",
+            "GET / HTTP/1.1\r\nhost:\r\n\r\n",
             "POST / HTTP/1.0\r\ntransfer-encoding: chunked\r\n\r\n",
         ] {
             assert!(read(head).is_err(), "{head:?}");

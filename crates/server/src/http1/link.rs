@@ -26,6 +26,8 @@ pub(crate) struct Link<I> {
     pub(super) io: I,
     pub(super) unread: BytesMut,
     rest: Rest,
+    /// Whether the client will send nothing more.
+    has_ended: bool,
     /// What the client waits to hear before it sends the body.
     word: &'static [u8],
 }
@@ -52,7 +54,8 @@ pub(crate) trait Source: Send {
 
 impl<I: AsyncRead + AsyncWrite + Unpin + Send> Link<I> {
     pub(super) fn new(io: I) -> Self {
-        Self { io, unread: BytesMut::with_capacity(READ_BYTES), rest: Rest::Nothing, word: b"" }
+        let unread = BytesMut::with_capacity(READ_BYTES);
+        Self { io, unread, rest: Rest::Nothing, has_ended: false, word: b"" }
     }
 
     /// Reads more of what the client sends; zero at the end.
@@ -82,15 +85,17 @@ impl<I: AsyncRead + AsyncWrite + Unpin + Send> Link<I> {
         self.is_done()
     }
 
-    /// Ready when the client has gone, as far as can be seen while its body is not under way.
-    pub(super) fn poll_gone(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        while self.is_done() && self.unread.len() < AHEAD_BYTES_MAX {
+    /// Ready when the client has gone, as far as can be seen while its body is not under way. One
+    /// that has said all it has to say may still listen: it counts as gone only `at_its_end`.
+    pub(super) fn poll_gone(&mut self, context: &mut Context<'_>, at_its_end: bool) -> Poll<()> {
+        while self.is_done() && !self.has_ended && self.unread.len() < AHEAD_BYTES_MAX {
             match ready!(self.poll_more(context)) {
                 Ok(1..) => {}
-                Ok(0) | Err(_) => return Poll::Ready(()),
+                Ok(0) => self.has_ended = true,
+                Err(_) => return Poll::Ready(()),
             }
         }
-        Poll::Pending
+        if self.has_ended && at_its_end { Poll::Ready(()) } else { Poll::Pending }
     }
 
     /// Gives back what a large request took.

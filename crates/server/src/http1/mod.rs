@@ -45,7 +45,7 @@ use crate::{
     phase::Phase,
     problem::{Kind, Problem},
     request::Incoming,
-    response::{Body, Frames},
+    response::{Body, Frames, Matter},
     service::{self, Service},
 };
 
@@ -130,9 +130,13 @@ impl<I: AsyncRead + AsyncWrite + Unpin + Send> Conversation<I> {
             match next {
                 Ok(Next::Request) => is_first = false,
                 Ok(Next::Linger) => return self.linger().await,
+                Ok(Next::End) if !self.link.get_mut().unread.is_empty() => {
+                    return self.linger().await;
+                }
                 Ok(Next::End) => {
                     // Who is gone need not be told.
-                    let _ = self.link.get_mut().io.shutdown().await;
+                    let clock = self.service.sys.clock.clone();
+                    let _ = clock.timeout(LINGER, self.link.get_mut().io.shutdown()).await;
                     return Ending::Over;
                 }
                 Err(_) => return Ending::Over,
@@ -145,7 +149,7 @@ impl<I: AsyncRead + AsyncWrite + Unpin + Send> Conversation<I> {
         let limits = &self.service.settings.limits;
         let bytes_max = limits.header_bytes_max as usize;
         self.patience.begin(limits.header_timeout);
-        let mut searched = 0;
+        let (mut searched, mut has_begun) = (0, false);
         loop {
             let unread = &mut self.link.get_mut().unread;
             while unread.starts_with(b"\r\n") {
@@ -160,6 +164,11 @@ impl<I: AsyncRead + AsyncWrite + Unpin + Send> Conversation<I> {
             }
             let is_silent = unread.is_empty();
             match self.more().await {
+                // A head gets the whole time, however long the silence before it was.
+                More::Bytes if is_silent && !has_begun => {
+                    has_begun = true;
+                    self.patience.begin(self.service.settings.limits.header_timeout);
+                }
                 More::Bytes => {}
                 More::Draining if !is_silent => {}
                 More::TooLate if !is_silent => {
@@ -209,7 +218,8 @@ impl<I: AsyncRead + AsyncWrite + Unpin + Send> Conversation<I> {
         let response = {
             let body = Incoming::Http1(&self.link);
             let answer = service::answer(&self.service, self.peer, &head.parts, body);
-            let gone = poll_fn(|context| self.link.lock().poll_gone(context));
+            let at_its_end = head.waits();
+            let gone = poll_fn(|context| self.link.lock().poll_gone(context, at_its_end));
             match select(pin!(answer), gone).await {
                 Either::Left((response, _)) => response,
                 Either::Right(_) => return Ok(Next::End),
@@ -242,14 +252,16 @@ impl<I: AsyncRead + AsyncWrite + Unpin + Send> Conversation<I> {
     async fn send(&mut self, response: Response<Body>, manner: Manner) -> io::Result<bool> {
         let everywhere = self.service.cors.block();
         let delivery = self.pen.head(&response, manner, everywhere, &self.service.sys.clock);
-        let went_well = match (delivery, response.into_body()) {
-            (Delivery::Nothing, _) | (_, Body::Empty) => self.put().await.map(|()| true),
-            (_, Body::Full(bytes)) => {
+        // Its load is given back when all of it is sent.
+        let Body { matter, load: _load } = response.into_body();
+        let went_well = match (delivery, matter) {
+            (Delivery::Nothing, _) | (_, Matter::Empty) => self.put().await.map(|()| true),
+            (_, Matter::Full(bytes)) => {
                 self.pen.add(bytes);
                 self.put().await.map(|()| true)
             }
-            (_, Body::Pieces(pieces)) => self.send_pieces(*pieces).await.map(|()| true),
-            (_, Body::Frames(frames)) => self.send_frames(frames, delivery).await,
+            (_, Matter::Pieces(pieces)) => self.send_pieces(*pieces).await.map(|()| true),
+            (_, Matter::Frames(frames)) => self.send_frames(frames, delivery).await,
         };
         self.pen.shrink();
         self.link.get_mut().shrink();
@@ -275,7 +287,7 @@ impl<I: AsyncRead + AsyncWrite + Unpin + Send> Conversation<I> {
         self.put().await?;
         loop {
             let link = self.link.get_mut();
-            let gone = poll_fn(|context| link.poll_gone(context));
+            let gone = poll_fn(|context| link.poll_gone(context, true));
             match select(frames.next(), gone).await {
                 Either::Left((Some(frame), _)) => self.pen.add_frame(frame, delivery),
                 Either::Left((None, _)) => break,
@@ -314,13 +326,16 @@ impl<I: AsyncRead + AsyncWrite + Unpin + Send> Conversation<I> {
     async fn linger(self) -> Ending<I> {
         let Self { service, mut link, .. } = self;
         let link = link.get_mut();
-        let _ = link.io.shutdown().await;
-        let heard_out = poll_fn(|context| {
-            while let Ok(1..) = ready!(link.poll_more(context)) {
-                link.unread.clear();
-            }
-            Poll::Ready(())
-        });
+        let heard_out = async {
+            let _ = link.io.shutdown().await;
+            poll_fn(|context| {
+                while let Ok(1..) = ready!(link.poll_more(context)) {
+                    link.unread.clear();
+                }
+                Poll::Ready(())
+            })
+            .await;
+        };
         let _ = service.sys.clock.timeout(LINGER, heard_out).await;
         Ending::Over
     }

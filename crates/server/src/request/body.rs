@@ -2,6 +2,7 @@
 
 use std::{
     future::{Future, poll_fn},
+    io,
     pin::{Pin, pin},
     task::Poll,
 };
@@ -32,11 +33,10 @@ pub(crate) async fn receive<'a>(
     if announced > limits.body_bytes_max {
         return Err(too_large(service));
     }
-    let mut share = service.inflight.share();
+    let share = service.inflight.share();
     if body.is_done() {
         return Ok(Received { bytes: Bytes::new(), _share: share });
     }
-    grow(service, &mut share, announced)?;
     let mut reading = pin!(collect(service, body, share, announced));
     // A short body comes with its head, or right after it: no need for a timer.
     if let Some(received) = within_a_turn(reading.as_mut()).await {
@@ -51,7 +51,7 @@ pub(crate) async fn receive<'a>(
     }
 }
 
-/// `share` holds room for what was announced.
+/// Only what has come counts: who announces much and sends nothing keeps nobody else out.
 async fn collect<'a>(
     service: &'a Service,
     mut body: Incoming<'_>,
@@ -59,19 +59,23 @@ async fn collect<'a>(
     announced: usize,
 ) -> Result<Received<'a>, Problem> {
     let mut bytes = BytesMut::with_capacity(announced);
-    let mut room = announced;
     while !body.is_done() {
-        let read = body.read(&mut bytes).await;
-        read.map_err(|error| Problem::bad_request(format!("the body ended too early: {error}")))?;
+        let before = bytes.len();
+        body.read(&mut bytes).await.map_err(|error| unreadable(&error))?;
         if bytes.len() > service.settings.limits.body_bytes_max {
             return Err(too_large(service));
         }
-        let more = bytes.len().saturating_sub(room);
-        grow(service, &mut share, more)?;
-        room += more;
+        grow(service, &mut share, bytes.len() - before)?;
     }
     service.metrics.received(bytes.len());
     Ok(Received { bytes: bytes.freeze(), _share: share })
+}
+
+fn unreadable(error: &io::Error) -> Problem {
+    match error.kind() {
+        io::ErrorKind::UnexpectedEof => Problem::bad_request("the body ended too early"),
+        _ => Problem::bad_request(format!("the body cannot be read: {error}")),
+    }
 }
 
 fn grow(service: &Service, share: &mut Share<'_>, bytes: usize) -> Result<(), Problem> {

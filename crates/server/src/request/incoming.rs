@@ -52,11 +52,15 @@ fn poll_frame(
     context: &mut Context<'_>,
     into: &mut BytesMut,
 ) -> Poll<io::Result<()>> {
-    if let Some(frame) = ready!(Pin::new(body).poll_frame(context)) {
-        let frame = frame.map_err(io::Error::other)?;
-        if let Ok(data) = frame.into_data() {
-            into.put_slice(&data);
+    match ready!(Pin::new(&mut *body).poll_frame(context)) {
+        Some(frame) => {
+            if let Ok(data) = frame.map_err(io::Error::other)?.into_data() {
+                into.put_slice(&data);
+            }
+            Poll::Ready(Ok(()))
         }
+        None if body.is_end_stream() => Poll::Ready(Ok(())),
+        // A client that takes its request back without a reason looks like one that is done.
+        None => Poll::Ready(Err(io::ErrorKind::UnexpectedEof.into())),
     }
-    Poll::Ready(Ok(()))
 }

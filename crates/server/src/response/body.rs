@@ -11,11 +11,25 @@ use bytes::Bytes;
 use futures_util::Stream;
 use http_body::{Frame, SizeHint};
 
-use crate::response::{Content, content::Pieces};
+use crate::{
+    budget::Load,
+    response::{Content, content::Pieces},
+};
+
+/// Bytes that are handed to HTTP/2 at a time, so that what its client does not take stays here.
+const FRAME_BYTES_MAX: usize = 64 * 1024;
 
 /// The body of an answer. The connection asks for the next frame when it has room for it, so a
 /// slow reader holds one frame and not more.
-pub(crate) enum Body {
+#[derive(Debug)]
+pub(crate) struct Body {
+    pub(crate) matter: Matter,
+    /// Its part of the bytes of all answers under way, given back with it.
+    pub(crate) load: Option<Load>,
+}
+
+/// What a body is made of.
+pub(crate) enum Matter {
     /// Nothing.
     Empty,
     /// Bytes at hand.
@@ -29,13 +43,19 @@ pub(crate) enum Body {
 /// Frames that end by themselves.
 pub(crate) type Frames = Pin<Box<dyn Stream<Item = Bytes> + Send>>;
 
-impl From<Content> for Body {
+impl From<Content> for Matter {
     fn from(content: Content) -> Self {
         match content {
             Content::Whole(bytes) if bytes.is_empty() => Self::Empty,
             Content::Whole(bytes) => Self::Full(bytes),
             Content::Joined(pieces) => Self::Pieces(Box::new(pieces)),
         }
+    }
+}
+
+impl From<Matter> for Body {
+    fn from(matter: Matter) -> Self {
+        Self { matter, load: None }
     }
 }
 
@@ -47,39 +67,38 @@ impl http_body::Body for Body {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        match &mut *self {
-            Self::Empty => Poll::Ready(None),
-            Self::Full(bytes) => {
-                let bytes = std::mem::take(bytes);
-                *self = Self::Empty;
-                Poll::Ready(Some(Ok(Frame::data(bytes))))
+        let next = match &mut self.matter {
+            Matter::Empty => Poll::Ready(None),
+            Matter::Full(bytes) if bytes.is_empty() => Poll::Ready(None),
+            Matter::Full(bytes) => {
+                Poll::Ready(Some(bytes.split_to(bytes.len().min(FRAME_BYTES_MAX))))
             }
-            Self::Pieces(pieces) => Poll::Ready(pieces.next().map(|b| Ok(Frame::data(b)))),
-            Self::Frames(frames) => {
-                frames.as_mut().poll_next(context).map(|next| next.map(|b| Ok(Frame::data(b))))
-            }
-        }
+            Matter::Pieces(pieces) => Poll::Ready(pieces.next()),
+            Matter::Frames(frames) => frames.as_mut().poll_next(context),
+        };
+        next.map(|next| next.map(|bytes| Ok(Frame::data(bytes))))
     }
 
     fn is_end_stream(&self) -> bool {
-        match self {
-            Self::Empty => true,
-            Self::Pieces(pieces) => pieces.bytes_left() == 0,
-            Self::Full(_) | Self::Frames(_) => false,
+        match &self.matter {
+            Matter::Empty => true,
+            Matter::Full(bytes) => bytes.is_empty(),
+            Matter::Pieces(pieces) => pieces.bytes_left() == 0,
+            Matter::Frames(_) => false,
         }
     }
 
     fn size_hint(&self) -> SizeHint {
-        match self {
-            Self::Empty => SizeHint::with_exact(0),
-            Self::Full(bytes) => SizeHint::with_exact(bytes.len() as u64),
-            Self::Pieces(pieces) => SizeHint::with_exact(pieces.bytes_left() as u64),
-            Self::Frames(_) => SizeHint::default(),
+        match &self.matter {
+            Matter::Empty => SizeHint::with_exact(0),
+            Matter::Full(bytes) => SizeHint::with_exact(bytes.len() as u64),
+            Matter::Pieces(pieces) => SizeHint::with_exact(pieces.bytes_left() as u64),
+            Matter::Frames(_) => SizeHint::default(),
         }
     }
 }
 
-impl fmt::Debug for Body {
+impl fmt::Debug for Matter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Empty => f.write_str("Empty"),

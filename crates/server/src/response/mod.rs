@@ -10,7 +10,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode, header};
 use log::Freshness;
 use wire::{ContentType, Offset};
 
-pub(crate) use body::{Body, Frames};
+pub(crate) use body::{Body, Frames, Matter};
 pub(crate) use content::Content;
 
 use crate::names;
@@ -24,12 +24,12 @@ const HEADERS_USUAL: usize = 7;
 pub(crate) struct Reply {
     status: StatusCode,
     headers: HeaderMap,
-    body: Body,
+    body: Matter,
 }
 
 impl Reply {
     pub(crate) fn new(status: StatusCode) -> Self {
-        Self { status, headers: HeaderMap::with_capacity(HEADERS_USUAL), body: Body::Empty }
+        Self { status, headers: HeaderMap::with_capacity(HEADERS_USUAL), body: Matter::Empty }
     }
 
     pub(crate) fn header(mut self, name: &'static HeaderName, value: HeaderValue) -> Self {
@@ -77,13 +77,13 @@ impl Reply {
         self.body(Content::Whole(bytes))
     }
 
-    pub(crate) fn body(mut self, body: impl Into<Body>) -> Self {
+    pub(crate) fn body(mut self, body: impl Into<Matter>) -> Self {
         self.body = body.into();
         self
     }
 
     pub(crate) fn into_response(self) -> Response<Body> {
-        let mut response = Response::new(self.body);
+        let mut response = Response::new(self.body.into());
         *response.status_mut() = self.status;
         *response.headers_mut() = self.headers;
         response

@@ -174,3 +174,35 @@ async fn http2_must_come_first() {
     wire.send("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").await;
     assert_eq!(wire.answer().await.expect(400).code(), "bad-request");
 }
+
+/// A client that has said everything may close its half, and still wants to hear the answers.
+#[tokio::test]
+async fn who_has_said_everything_still_hears_the_answers() {
+    let server = with_stream().await;
+    let mut wire = server.connect().await;
+    wire.send(format!("{POST}content-length: 1\r\n\r\nx").repeat(3)).await;
+    wire.finish().await;
+    for _ in 0..3 {
+        wire.answer().await.expect(204);
+    }
+    assert_eq!(wire.rest().await, b"");
+    assert_eq!(server.get("/v1/stream/a").await.text(), "xxx");
+}
+
+#[tokio::test]
+async fn a_target_and_a_host_mean_one_thing() {
+    let server = Harness::start().await;
+    for (target, host) in [
+        ("/v1/stream/a#b", "x"),
+        ("/v1/stream/\u{e4}", "x"),
+        ("/v1/stream/a", "x/y"),
+        ("/v1/stream/a", "x y"),
+        ("/v1/stream/a", "user@x"),
+        ("/v1/stream/a", ""),
+    ] {
+        let mut wire = server.connect().await;
+        wire.send(format!("PUT {target} HTTP/1.1\r\nhost: {host}\r\n\r\n")).await;
+        wire.answer().await.expect(400);
+    }
+    server.get("/v1/stream/a").await.expect(404);
+}

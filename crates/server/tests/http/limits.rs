@@ -123,6 +123,45 @@ async fn bytes_in_flight_are_bounded() {
     assert!(server.get("/metrics").await.text().contains(shed));
 }
 
+/// Whoever announces much and sends nothing keeps nobody else out.
+#[tokio::test]
+async fn bytes_that_never_came_are_not_in_flight() {
+    let limits = Limits { inflight_bytes_max: 1000, body_bytes_max: 1000, ..Limits::default() };
+    let server = limited(limits).await;
+    server.create("/v1/stream/a", "text/plain").await;
+    let mut silent = Vec::new();
+    for _ in 0..4 {
+        let mut wire = server.connect().await;
+        wire.send(post("1000")).await;
+        silent.push(wire);
+    }
+    server.sys.clock.sleep(Duration::from_millis(50)).await;
+    server.append("/v1/stream/a", "text/plain", "hello").await.expect(204);
+}
+
+/// Readers that take nothing hold a bounded number of bytes between them.
+#[tokio::test]
+async fn bytes_on_their_way_out_are_bounded() {
+    let large = "x".repeat(12 * 1024 * 1024);
+    let limits = Limits { outgoing_bytes_max: 30_000_000, ..Limits::default() };
+    let server = limited(limits).await;
+    server.create("/v1/stream/a", "text/plain").await;
+    server.append("/v1/stream/a", "text/plain", &large).await.expect(204);
+    let get = Request::new("GET", "/v1/stream/a?offset=-1").to_string();
+    let mut slow = Vec::new();
+    for _ in 0..2 {
+        let mut wire = server.connect().await;
+        wire.send(&get).await;
+        wire.head().await.expect(200);
+        slow.push(wire);
+    }
+    let refused = server.get("/v1/stream/a?offset=-1").await.expect(503);
+    assert_eq!((&*refused.code(), refused.header("retry-after")), ("overloaded", Some("1")));
+    server.get("/healthz").await.expect(200);
+    slow.clear();
+    while server.get("/v1/stream/a?offset=-1").await.status == 503 {}
+}
+
 #[tokio::test]
 async fn live_readers_are_bounded() {
     let server = limited(Limits { live_readers_max: 1, ..Limits::default() }).await;

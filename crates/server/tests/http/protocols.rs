@@ -67,6 +67,43 @@ async fn a_live_reader_does_not_hold_up_the_rest_of_an_http2_connection() {
     assert!(frame.starts_with(b"event: data\ndata:hello\n\n"));
 }
 
+/// One HTTP/2 frame.
+fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+    let length = (payload.len() as u32).to_be_bytes();
+    [&length[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
+}
+
+/// A header that is in no table.
+fn literal(name: &str, value: &str) -> Vec<u8> {
+    let text = |text: &str| [&[text.len() as u8], text.as_bytes()].concat();
+    [vec![0], text(name), text(value)].concat()
+}
+
+/// To the library that looks like a body that has ended, and it has not.
+#[tokio::test]
+async fn a_request_that_is_taken_back_is_not_stored() {
+    let server = Harness::start().await;
+    server.create("/v1/stream/a", "text/plain").await;
+    let head = [
+        literal(":method", "POST"),
+        literal(":scheme", "http"),
+        literal(":authority", "localhost"),
+        literal(":path", "/v1/stream/a"),
+        literal("content-type", "text/plain"),
+    ];
+    // More than there are threads to keep busy.
+    for code in [0u32; 16] {
+        let mut wire = server.connect().await;
+        wire.send(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").await;
+        wire.send(frame(4, 0, 0, &[])).await;
+        wire.send(frame(1, 4, 1, &head.concat())).await;
+        wire.send(frame(0, 0, 1, b"partial")).await;
+        wire.send(frame(3, 0, 1, &code.to_be_bytes())).await;
+        server.get("/healthz").await.expect(200);
+    }
+    assert_eq!(server.get("/v1/stream/a").await.text(), "");
+}
+
 fn tls() -> Option<Tls> {
     Some(Tls { certificates: fixture("tls.cert.pem"), key: fixture("tls.key.pem") })
 }

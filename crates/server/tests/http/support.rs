@@ -164,6 +164,11 @@ impl Wire {
         self.socket.write_all(bytes.as_ref()).await.unwrap();
     }
 
+    /// Says that nothing more will be sent.
+    pub(crate) async fn finish(&mut self) {
+        self.socket.shutdown().await.unwrap();
+    }
+
     /// Reads one answer. A body without a length lasts until the connection ends.
     pub(crate) async fn answer(&mut self) -> Answer {
         let head = self.until("\r\n\r\n").await;

@@ -3,7 +3,7 @@
 use std::{
     fs::{self, OpenOptions, TryLockError},
     io,
-    os::unix::fs::FileExt,
+    os::unix::fs::{FileExt, OpenOptionsExt as _},
     path::Path,
     sync::Arc,
 };
@@ -38,7 +38,9 @@ impl Disk for RealDisk {
     }
 
     fn create(&self, path: &Path) -> io::Result<Arc<dyn File>> {
-        let file = OpenOptions::new().read(true).write(true).create_new(true).open(path)?;
+        // What is stored here is nobody else's business.
+        let file =
+            OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(path)?;
         Ok(Arc::new(RealFile { file }))
     }
 
