@@ -252,8 +252,8 @@ impl Recovery {
         }
         let next = self.through + segments.len() as u32 + 1;
         for slot in &headless {
-            // The head of a segment is in the sector of its first frame: a crash takes both.
-            if self.find_frame(next, slot, SEGMENT_HEADER_BYTES as u64)? {
+            // A head becomes durable with the first frame, and a second one comes only after that.
+            if self.find_frame(next, slot, (SEGMENT_HEADER_BYTES + FRAME_ALIGNMENT) as u64)? {
                 return Err(self.damaged(slot, 0, "a segment has lost its head"));
             }
         }

@@ -43,7 +43,7 @@ pub(crate) const STAGES: &[Stage] = &[
     Stage { name: "crash", minutes: 5, work: Work::Now(cargo_test::run_crash) },
     Stage { name: "differential", minutes: 4, work: Work::Planned },
     Stage { name: "browser", minutes: 4, work: Work::Planned },
-    Stage { name: "reserve", minutes: 2, work: Work::Planned },
+    Stage { name: "reserve", minutes: 1, work: Work::Planned },
 ];
 
 /// The whole run must fit into this, on two cores.
