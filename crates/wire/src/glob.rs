@@ -72,8 +72,10 @@ fn one_more(reached: &[bool], segments: &[&str], pattern: &str) -> Vec<bool> {
     next
 }
 
-/// Matches one segment by trying each piece between stars at its leftmost place.
-fn segment_matches(pattern: &str, segment: &str) -> bool {
+/// True if one segment of a pattern, in which a star stands for any text, matches one of a path.
+#[must_use]
+pub fn segment_matches(pattern: &str, segment: &str) -> bool {
+    // Each piece between stars is taken at its leftmost place.
     let Some((first, rest)) = pattern.split_once('*') else { return pattern == segment };
     let Some(mut left) = segment.strip_prefix(first) else { return false };
     let mut pieces = rest.split('*').peekable();

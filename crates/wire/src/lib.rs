@@ -31,7 +31,7 @@ mod stream_seq;
 pub use content_type::{BadContentType, ContentType};
 pub use cursor::Cursor;
 pub use expiry::{BadExpiry, Expiry, Timestamp, Ttl};
-pub use glob::{BadGlob, Glob};
+pub use glob::{BadGlob, Glob, segment_matches};
 pub use messages::{BadMessages, Messages};
 pub use offset::{BadOffset, ByteOffset, Offset, Position, ReadFrom, SubOffset};
 pub use path::{Address, BadPath, StreamPath, SystemPath};

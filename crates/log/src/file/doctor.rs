@@ -18,9 +18,10 @@ use super::{
     checkpoint::{self, CheckpointWriter},
     files::{Files, Layout},
     hot::Hot,
+    open_error::OpenError,
     reader::Reader,
     record::Salt,
-    recovery::{self, OpenError, Recovery, at},
+    recovery::{self, Recovery, at},
     stream::Stream,
     wal::{Slot, write_zeros},
 };

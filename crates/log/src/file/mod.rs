@@ -25,6 +25,7 @@ mod files;
 #[cfg(fuzzing)]
 pub mod fuzzing;
 mod hot;
+mod open_error;
 mod pack;
 mod place;
 mod reader;
@@ -53,7 +54,7 @@ use self::{
     state::Registry,
     stream::{Stream, Wait},
 };
-pub use self::{recovery::OpenError, settings::Settings};
+pub use self::{open_error::OpenError, settings::Settings};
 use crate::{
     Answer, Append, AppendError, Appended, Capabilities, Chunk, Create, CreateError, Created,
     Delete, DeleteError, Fork, ForkError, Head, HeadError, Incarnation, List, ListError, Log,

@@ -8,17 +8,17 @@
 use std::{
     collections::{BTreeMap, VecDeque},
     io,
-    path::{Path, PathBuf},
+    path::Path,
     sync::Arc,
 };
 
 use bytes::Bytes;
 use sys::{Disk, File, Sys, disk::Lock};
-use thiserror::Error;
 
 use super::{
     checkpoint::{self, Checkpoint, Owes},
     files::{Files, Layout, number_in},
+    open_error::{FORMAT_LINE, OpenError},
     place::{Extent, FileId, Place},
     record::{Record, Salt},
     regroup::{Job, PackUse, SPARES_MAX},
@@ -34,45 +34,6 @@ use crate::{Incarnation, table::Change};
 
 /// Read at a time when looking for frames; a multiple of their alignment.
 const SEARCH_BYTES: usize = 1024 * 1024;
-const FORMAT_LINE: &str = "headwater log, format 1";
-
-/// Why a data directory cannot be opened.
-#[derive(Debug, Error)]
-#[non_exhaustive]
-pub enum OpenError {
-    /// Another process has it open.
-    #[error("{} is in use by another process; stop that one first", .0.display())]
-    Locked(PathBuf),
-    /// It was written by something else.
-    #[error("{}: written as {found:?}, but this version reads {FORMAT_LINE:?}", path.display())]
-    Format {
-        /// The file that says so.
-        path: PathBuf,
-        /// What it says.
-        found: String,
-    },
-    /// Nothing was ever written there.
-    #[error("{} holds no log: it has no file FORMAT; check the directory's name", .0.display())]
-    NoLog(PathBuf),
-    /// Bytes that were durable are damaged or missing.
-    #[error("{} is damaged at byte {offset}: {what}; run headwater doctor", path.display())]
-    Damaged {
-        /// The file.
-        path: PathBuf,
-        /// Where in it.
-        offset: u64,
-        /// What is wrong.
-        what: &'static str,
-    },
-    /// The disk failed.
-    #[error("{}: {source}", path.display())]
-    Io {
-        /// What was being read or written.
-        path: PathBuf,
-        /// What the disk says.
-        source: io::Error,
-    },
-}
 
 /// A log that was brought back.
 #[derive(Debug)]

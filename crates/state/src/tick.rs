@@ -1,0 +1,375 @@
+//! Ticks: a stream of events split into its transactions.
+
+use std::collections::HashSet;
+
+use foldhash::fast::FixedState;
+use smallvec::SmallVec;
+use wire::Position;
+
+use crate::{
+    Body, Change, Control, Json, Key, Operation, Skip, TxId, TypeName,
+    caps::{TICK_BYTES_MAX, TICK_EVENTS_MAX, TYPES_SHARED_MAX},
+    decode,
+};
+
+/// One transaction: the longest run of adjacent events with the same txid. An event without a
+/// txid is a tick of its own.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Tick {
+    /// The transaction, if it has a name.
+    pub txid: Option<TxId>,
+    /// The position of its first event.
+    pub first: Position,
+    /// The position of its last event.
+    pub last: Position,
+    /// Whether an earlier tick holds its beginning.
+    pub start: Start,
+    /// Whether more of it may follow.
+    pub end: End,
+    pub(crate) entries: SmallVec<[(Position, Entry); 1]>,
+}
+
+/// Where a tick starts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Start {
+    /// With its transaction.
+    Fresh,
+    /// Inside of it: the tick before ended with [`End::UpToDate`] or [`End::Full`].
+    Continued,
+}
+
+/// Why a tick ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// The transaction is whole: another one follows, or it can only have one event.
+    Whole,
+    /// The reader was up to date. Transactions that are one append are whole then, too.
+    UpToDate,
+    /// A bound of [`caps`](crate::caps) was reached; the rest is the next tick.
+    Full,
+}
+
+/// What an event does to the state.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Entry {
+    /// It writes a row.
+    Write(Write),
+    /// It signals something about the stream, and the offset that it names, if any.
+    Control(Control, Option<Box<str>>),
+    /// Nothing: it was not understood.
+    Skipped(Skip),
+}
+
+/// A write of one row.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Write {
+    /// Its collection.
+    pub type_name: TypeName,
+    /// Its key.
+    pub key: Key,
+    /// What the writer meant to do.
+    pub operation: Operation,
+    /// The whole new row; none exactly if the operation is [`Operation::Delete`].
+    pub value: Option<Json>,
+}
+
+impl Tick {
+    /// Its events, in their order.
+    #[must_use]
+    pub fn entries(&self) -> &[(Position, Entry)] {
+        &self.entries
+    }
+}
+
+/// Splits a stream into ticks, however its chunks were cut.
+///
+/// ```text
+/// events   a1 a2 | b1 | -  | -  | a3 ...      letters are txids, - has none
+/// ticks    [a a]   [b]  [-]  [-]  [a
+///                                   ^ open: complete when something else follows,
+///                                     or when the reader is up to date
+/// ```
+///
+/// A tick is complete when an event of another txid, or of none, follows. The end of a chunk says
+/// nothing: the run may go on in the next one. But a reader that has seen all there is must not
+/// wait for a stranger's event to learn of the last one, so [`Ticks::up_to_date`] completes the
+/// open tick. That splits no transaction of ours: each is one append ([`transaction`]), and an
+/// append is visible whole or not at all. A foreign writer may spread a txid over several
+/// appends; then a reader at the tail sees several ticks, marked [`Start::Continued`], where a
+/// later reader sees one. What they fold to is the same.
+///
+/// Where ticks begin and end depends on txids and positions alone, not on what an event means, so
+/// that readers of different versions see the same ticks. A message without a readable txid
+/// counts as an event without one.
+///
+/// [`transaction`]: crate::transaction
+#[derive(Debug, Default)]
+pub struct Ticks {
+    open: Option<Open>,
+    /// The transaction that the last tick was cut from, and where.
+    cut: Option<(TxId, Position)>,
+    types: Types,
+}
+
+#[derive(Debug)]
+struct Open {
+    tick: Tick,
+    bytes: usize,
+}
+
+impl Ticks {
+    /// A splitter that has seen nothing.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Takes the next message of the stream; returns the tick before it, if that is complete now.
+    /// A message whose position does not follow the last one starts a new tick.
+    pub fn push(&mut self, position: Position, message: &[u8]) -> Option<Tick> {
+        let event = decode(message);
+        let txid = event.headers.txid.as_deref();
+        let done = match &self.open {
+            None => None,
+            Some(open) if !open.goes_on(position, txid) => self.finish(End::Whole),
+            Some(open) if open.is_full(message.len()) => self.finish(End::Full),
+            Some(_) => None,
+        };
+        if self.open.is_none() {
+            self.open = Some(Open { tick: self.start(position, txid), bytes: 0 });
+        }
+        let entry = match event.body {
+            Body::Change(change) => Entry::Write(self.types.write(&change)),
+            Body::Control(control) => {
+                Entry::Control(control, event.headers.offset.as_deref().map(Box::from))
+            }
+            Body::Skipped(reason) => Entry::Skipped(reason),
+        };
+        if let Some(open) = &mut self.open {
+            open.tick.last = position;
+            open.tick.entries.push((position, entry));
+            open.bytes += message.len();
+        }
+        done
+    }
+
+    /// Takes note that the reader has seen all messages there are; returns the tick that was open.
+    pub fn up_to_date(&mut self) -> Option<Tick> {
+        self.finish(End::UpToDate)
+    }
+
+    fn finish(&mut self, end: End) -> Option<Tick> {
+        let Open { mut tick, .. } = self.open.take()?;
+        match &tick.txid {
+            Some(txid) => {
+                tick.end = end;
+                self.cut = (end != End::Whole).then(|| (txid.clone(), tick.last));
+            }
+            None => self.cut = None,
+        }
+        Some(tick)
+    }
+
+    fn start(&mut self, position: Position, txid: Option<&str>) -> Tick {
+        let cut = self
+            .cut
+            .take()
+            .filter(|(cut, last)| txid == Some(cut.as_str()) && follows(*last, position));
+        let (txid, start) = match cut {
+            Some((txid, _)) => (Some(txid), Start::Continued),
+            None => (txid.map(TxId::checked), Start::Fresh),
+        };
+        let entries = SmallVec::new();
+        Tick { txid, first: position, last: position, start, end: End::Whole, entries }
+    }
+}
+
+impl Open {
+    fn goes_on(&self, position: Position, txid: Option<&str>) -> bool {
+        let same = self.tick.txid.as_ref().is_some_and(|own| txid == Some(own.as_str()));
+        same && follows(self.tick.last, position)
+    }
+
+    fn is_full(&self, more_bytes: usize) -> bool {
+        self.tick.entries.len() >= TICK_EVENTS_MAX || self.bytes + more_bytes > TICK_BYTES_MAX
+    }
+}
+
+fn follows(last: Position, next: Position) -> bool {
+    next.get().checked_sub(last.get()) == Some(1)
+}
+
+/// The names of types, one copy of each: a stream has few, and repeats them with every event.
+#[derive(Debug, Default)]
+struct Types {
+    last: Option<TypeName>,
+    shared: HashSet<TypeName, FixedState>,
+}
+
+impl Types {
+    fn write(&mut self, change: &Change<'_>) -> Write {
+        Write {
+            type_name: self.share(&change.type_name),
+            key: Key::checked(&change.key),
+            operation: change.operation,
+            value: change.value.map(Json::from),
+        }
+    }
+
+    fn share(&mut self, text: &str) -> TypeName {
+        if let Some(last) = self.last.as_ref().filter(|last| last.as_str() == text) {
+            return last.clone();
+        }
+        let name = match self.shared.get(text) {
+            Some(name) => name.clone(),
+            None => TypeName::checked(text),
+        };
+        if self.shared.len() < TYPES_SHARED_MAX {
+            self.shared.insert(name.clone());
+        }
+        self.last = Some(name.clone());
+        name
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::testing::{any_messages, at, change, split};
+
+    /// Pushes one event for each letter, `-` for one without txid; `!` is up to date.
+    fn ticks(script: &str) -> Vec<Tick> {
+        let (mut ticks, mut position) = (Ticks::new(), 0);
+        let mut done = Vec::new();
+        for letter in script.chars() {
+            if letter == '!' {
+                done.extend(ticks.up_to_date());
+                continue;
+            }
+            let txid = (letter != '-').then(|| letter.to_string());
+            let message = change("a", "k", "insert", Some("1"), txid.as_deref());
+            done.extend(ticks.push(at(position), message.as_bytes()));
+            position += 1;
+        }
+        done
+    }
+
+    #[track_caller]
+    fn check(script: &str, expected: &str) {
+        let gist = |tick: &Tick| {
+            let start = if tick.start == Start::Fresh { "[" } else { "+[" };
+            let end = if tick.end == End::Whole { "]" } else { ")" };
+            let name = tick.txid.as_ref().map_or("-", TxId::as_str);
+            assert_eq!(tick.last.get() - tick.first.get() + 1, tick.entries().len() as u64);
+            format!("{start}{}{end}", name.repeat(tick.entries().len()))
+        };
+        assert_eq!(ticks(script).iter().map(gist).collect::<String>(), expected, "{script}");
+    }
+
+    #[test]
+    fn a_tick_is_a_run_of_one_txid() {
+        check("", "");
+        check("a", "");
+        check("aab", "[aa]");
+        check("aabba!", "[aa][bb][a)");
+        check("--a-", "[-][-][a]");
+        check("-!", "[-]");
+        check("aa!", "[aa)");
+        check("!!a!!", "[a)");
+    }
+
+    #[test]
+    fn what_goes_on_after_up_to_date_is_marked() {
+        check("a!a!b!", "[a)+[a)[b)");
+        check("a!aab", "[a)+[aa]");
+        check("a!b!a!", "[a)[b)[a)");
+        check("a!-a!", "[a)[-][a)");
+    }
+
+    #[test]
+    fn a_gap_ends_a_tick() {
+        let mut ticks = Ticks::new();
+        let message = change("a", "k", "insert", Some("1"), Some("t"));
+        assert_eq!(ticks.push(at(4), message.as_bytes()), None);
+        for position in [6, 5, 5, 0] {
+            let tick = ticks.push(at(position), message.as_bytes()).unwrap();
+            assert_eq!((tick.entries().len(), tick.end), (1, End::Whole));
+        }
+    }
+
+    #[test]
+    fn skipped_events_belong_to_their_transaction() {
+        let messages = [
+            change("a", "k", "insert", Some("1"), Some("t")),
+            change("a", "k", "increment", Some("1"), Some("t")),
+            r#"{"headers":{"control":"reset","offset":"7","txid":"t"}}"#.into(),
+            "garbage".into(),
+            change("a", "k", "insert", Some("1"), Some("t")),
+        ];
+        let ticks = split(&messages, &[]);
+        let lens: Vec<_> = ticks.iter().map(|tick| tick.entries().len()).collect();
+        assert_eq!(lens, [3, 1, 1]);
+        let entries = ticks[0].entries();
+        assert_eq!(entries[1], (at(1), Entry::Skipped(Skip::UnknownOperation)));
+        assert_eq!(entries[2], (at(2), Entry::Control(Control::Reset, Some("7".into()))));
+    }
+
+    #[test]
+    fn a_transaction_beyond_the_bounds_is_cut_and_marked() {
+        let small = change("a", "k", "insert", Some("1"), Some("t"));
+        let ticks = split(&vec![small.clone(); TICK_EVENTS_MAX + 1], &[]);
+        assert_eq!((ticks[0].entries().len(), ticks[0].end), (TICK_EVENTS_MAX, End::Full));
+        assert_eq!((ticks[1].entries().len(), ticks[1].start), (1, Start::Continued));
+
+        let text = format!("\"{}\"", "x".repeat(TICK_BYTES_MAX / 2));
+        let large = change("a", "k", "insert", Some(&text), Some("t"));
+        let ticks = split(&[small, large.clone(), large.clone(), large], &[]);
+        let lens: Vec<_> = ticks.iter().map(|tick| (tick.entries().len(), tick.end)).collect();
+        assert_eq!(lens, [(2, End::Full), (1, End::Full), (1, End::UpToDate)]);
+    }
+
+    #[test]
+    fn type_names_are_shared_up_to_a_bound() {
+        let mut types = Types::default();
+        for round in 0..2 {
+            for number in 0..TYPES_SHARED_MAX + 10 {
+                assert_eq!(types.share(&format!("t{number}")).as_str(), format!("t{number}"));
+            }
+            assert_eq!(types.shared.len(), TYPES_SHARED_MAX, "round {round}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn ticks_hold_every_message_once(
+            messages in any_messages(),
+            pauses in prop::collection::vec(0..60usize, 0..6),
+        ) {
+            let ticks = split(&messages, &pauses);
+            let entries = ticks.iter().flat_map(Tick::entries);
+            prop_assert!(entries.map(|(position, _)| position.get()).eq(0..messages.len() as u64));
+        }
+
+        #[test]
+        fn readers_see_the_same_ticks_if_they_pause_between_transactions(
+            messages in any_messages(),
+            pauses in prop::collection::vec(any::<prop::sample::Index>(), 1..6),
+        ) {
+            let whole = split(&messages, &[]);
+            let between: Vec<usize> = pauses
+                .iter()
+                .filter_map(|pause| whole.get(pause.index(whole.len() + 1)))
+                .map(|tick| tick.first.get() as usize)
+                .collect();
+            let mut paused = split(&messages, &between);
+            for (paused, whole) in paused.iter_mut().zip(&whole) {
+                paused.end = whole.end;
+            }
+            prop_assert_eq!(paused, whole);
+        }
+    }
+}

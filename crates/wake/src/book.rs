@@ -1,0 +1,116 @@
+//! The book: all subscriptions, who follows what, and what is due when.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+use sys::UnixMs;
+use wire::StreamPath;
+
+use crate::{
+    SubscriptionId,
+    index::Index,
+    subscription::{Event, Linked, Subscription},
+};
+
+/// What happened to one subscription in one go; a message of the diary.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Entry {
+    #[serde(with = "crate::text")]
+    pub(crate) id: SubscriptionId,
+    pub(crate) events: Vec<Event>,
+}
+
+/// All subscriptions.
+#[derive(Debug, Default)]
+pub(crate) struct Book {
+    subscriptions: BTreeMap<SubscriptionId, Subscription>,
+    index: Index,
+    due: BTreeSet<(UnixMs, SubscriptionId)>,
+}
+
+impl Book {
+    pub(crate) fn get(&self, id: &SubscriptionId) -> Option<&Subscription> {
+        self.subscriptions.get(id)
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&SubscriptionId, &Subscription)> {
+        self.subscriptions.iter()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.subscriptions.len()
+    }
+
+    pub(crate) fn followers(&self, path: &StreamPath) -> BTreeSet<SubscriptionId> {
+        self.index.followers(path)
+    }
+
+    /// When something is to be done even if nobody asks.
+    pub(crate) fn next_due(&self) -> Option<UnixMs> {
+        self.due.first().map(|(at, _)| *at)
+    }
+
+    pub(crate) fn due_by(&self, now: UnixMs) -> Option<SubscriptionId> {
+        self.due.first().filter(|(at, _)| *at <= now).map(|(_, id)| id.clone())
+    }
+
+    pub(crate) fn apply(&mut self, entry: &Entry) {
+        let before = self.subscriptions.get(&entry.id).and_then(Subscription::due_at);
+        for event in &entry.events {
+            self.apply_event(&entry.id, event);
+        }
+        let after = self.subscriptions.get(&entry.id).and_then(Subscription::due_at);
+        if before != after {
+            before.map(|at| self.due.remove(&(at, entry.id.clone())));
+            after.map(|at| self.due.insert((at, entry.id.clone())));
+        }
+    }
+
+    fn apply_event(&mut self, id: &SubscriptionId, event: &Event) {
+        match event {
+            Event::Is(subscription) => {
+                self.forget(id);
+                self.learn(id, subscription);
+                self.subscriptions.insert(id.clone(), (**subscription).clone());
+            }
+            Event::Deleted => self.forget(id),
+            other => {
+                let Some(subscription) = self.subscriptions.get_mut(id) else { return };
+                subscription.apply(other);
+                match other {
+                    Event::Linked(Linked { path, link }) if link.is_explicit => {
+                        self.index.add_stream(path, id);
+                    }
+                    Event::Unlinked(path) => self.index.remove_stream(path, id),
+                    _ => {}
+                }
+            }
+        }
+    }
+
+    /// Learns where a stream ends.
+    pub(crate) fn moved(&mut self, id: &SubscriptionId, path: &StreamPath, tail: wire::Offset) {
+        if let Some(subscription) = self.subscriptions.get_mut(id) {
+            subscription.moved(path, tail);
+        }
+    }
+
+    fn learn(&mut self, id: &SubscriptionId, subscription: &Subscription) {
+        if let Some(glob) = &subscription.config.pattern {
+            self.index.add_pattern(glob, id);
+        }
+        for (path, _) in subscription.links.iter().filter(|(_, link)| link.is_explicit) {
+            self.index.add_stream(path, id);
+        }
+    }
+
+    fn forget(&mut self, id: &SubscriptionId) {
+        let Some(subscription) = self.subscriptions.remove(id) else { return };
+        if let Some(glob) = &subscription.config.pattern {
+            self.index.remove_pattern(glob, id);
+        }
+        for path in subscription.links.keys() {
+            self.index.remove_stream(path, id);
+        }
+    }
+}

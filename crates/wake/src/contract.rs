@@ -1,0 +1,152 @@
+//! The contract: what may be asked of subscriptions, wherever they are kept.
+
+use std::{fmt, future::Future, pin::Pin};
+
+use serde::{Deserialize, Serialize};
+use wire::{Offset, StreamPath};
+
+use crate::{
+    ChangeError, ClaimError, Config, CreateError, Keys, Progress, ProgressError, SubscriptionId,
+};
+
+/// An answer on its way.
+pub type Answer<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// Durable cursors over streams, and the wakes that call workers to them.
+///
+/// A subscription has one wake under way at most. Whoever works on it reports with the wake's id,
+/// generation and token; once the wake is over, for whatever reason, all three are worthless and
+/// the reporter is fenced. What a wake asks for is asked again until it is acknowledged, so work
+/// is done at least once, and twice only by a worker that lost its lease or its report.
+pub trait Subscriptions: fmt::Debug + Send + Sync {
+    /// What webhooks are signed with.
+    fn keys(&self) -> &Keys;
+
+    /// Makes a subscription, or confirms one that is the same. Streams that match already are
+    /// linked at their tails: what they hold is not work. `base` is what URLs of this server
+    /// begin with for the caller; webhooks are told it.
+    fn create<'a>(
+        &'a self,
+        id: &'a SubscriptionId,
+        config: Config,
+        base: String,
+    ) -> Answer<'a, Result<Created, CreateError>>;
+
+    /// The subscription as it stands.
+    fn get<'a>(&'a self, id: &'a SubscriptionId) -> Answer<'a, Result<View, ChangeError>>;
+
+    /// Ends it; whoever works on it is fenced.
+    fn delete<'a>(&'a self, id: &'a SubscriptionId) -> Answer<'a, Result<(), ChangeError>>;
+
+    /// Follows these streams from their tails; those it follows already go on as they are.
+    fn link<'a>(
+        &'a self,
+        id: &'a SubscriptionId,
+        streams: Vec<StreamPath>,
+    ) -> Answer<'a, Result<(), ChangeError>>;
+
+    /// Follows the stream no more, unless the pattern does.
+    fn unlink<'a>(
+        &'a self,
+        id: &'a SubscriptionId,
+        stream: StreamPath,
+    ) -> Answer<'a, Result<(), ChangeError>>;
+
+    /// Takes the wake of a pull subscription.
+    fn claim<'a>(
+        &'a self,
+        id: &'a SubscriptionId,
+        worker: String,
+    ) -> Answer<'a, Result<Claim, ClaimError>>;
+
+    /// Says what is done, or just that the worker lives; ends the wake if everything is.
+    fn report<'a>(
+        &'a self,
+        id: &'a SubscriptionId,
+        token: &'a str,
+        progress: Progress,
+    ) -> Answer<'a, Result<Reported, ProgressError>>;
+
+    /// Gives the wake up.
+    fn release<'a>(
+        &'a self,
+        id: &'a SubscriptionId,
+        token: &'a str,
+        wake_id: String,
+        generation: u64,
+    ) -> Answer<'a, Result<(), ProgressError>>;
+}
+
+/// The answer to a create.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Created {
+    /// Whether it was not there before.
+    pub is_new: bool,
+    /// The subscription.
+    pub view: View,
+}
+
+/// A subscription as its clients see it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct View {
+    /// What it is for.
+    pub config: Config,
+    /// The streams it follows.
+    pub links: Vec<LinkView>,
+    /// When it was made, in milliseconds since the Unix epoch.
+    pub created_at: u64,
+    /// True while deliveries fail.
+    pub is_failing: bool,
+}
+
+/// A stream that a subscription follows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LinkView {
+    /// Its name.
+    pub path: StreamPath,
+    /// Why it is followed.
+    pub kind: LinkKind,
+    /// Up to where everything is done; none before its start.
+    pub acked: Option<Offset>,
+}
+
+/// Why a stream is followed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LinkKind {
+    /// The pattern covers it.
+    Glob,
+    /// A client named it, whatever the pattern says.
+    Explicit,
+}
+
+/// A wake in the hands of a worker.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Claim {
+    /// Names the wake.
+    pub wake_id: String,
+    /// Counts the subscription's wakes.
+    pub generation: u64,
+    /// What reports must carry.
+    pub token: String,
+    /// What there is to do.
+    pub streams: Vec<Work>,
+    /// How long the worker may stay silent, in milliseconds.
+    pub lease_ttl_ms: u64,
+}
+
+/// A stream with work.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Work {
+    /// The stream, and where the work begins.
+    pub link: LinkView,
+    /// Where it ended when the wake was made.
+    pub tail: Offset,
+}
+
+/// The answer to a report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reported {
+    /// Whether there is more work, which another wake calls to.
+    pub next_wake: bool,
+}

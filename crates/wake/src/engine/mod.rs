@@ -1,0 +1,186 @@
+//! The engine: subscriptions over any log, kept in that log.
+
+mod deliver;
+mod diary;
+mod owner;
+mod views;
+
+use std::sync::Arc;
+
+use log::{AppendError, CreateError as LogCreateError, Log, ReadError, Unavailable, WatchError};
+use sys::{Sys, Task};
+use thiserror::Error;
+use tokio::sync::{mpsc, oneshot};
+use wire::{Glob, StreamPath};
+
+use self::{
+    diary::Diary,
+    owner::{Command, Owner},
+};
+use crate::{
+    Answer, ChangeError, Claim, ClaimError, Config, Courier, CreateError, Created, Keys, Progress,
+    ProgressError, Reported, SubscriptionId, Subscriptions, View,
+};
+
+/// Requests that may wait for the owner; more are refused.
+const INBOX_MAX: usize = 4096;
+
+/// Subscriptions of one log. One engine at a time: a newer one takes over, and this one then
+/// refuses everything.
+#[derive(Debug)]
+pub struct Engine {
+    inbox: mpsc::Sender<Command>,
+    owner: Task,
+    keys: Arc<Keys>,
+}
+
+/// Why an engine could not start.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// The log cannot do what subscriptions need.
+    #[error("this log cannot carry subscriptions: it lacks {0}")]
+    Lacks(&'static str),
+    /// What was stored cannot be read.
+    #[error("the stored subscriptions are damaged: {0}")]
+    Damaged(String),
+    /// The system stream could not be made.
+    #[error(transparent)]
+    Create(#[from] LogCreateError),
+    /// The system stream could not be written.
+    #[error(transparent)]
+    Append(#[from] AppendError),
+    /// The system stream could not be read.
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    /// Streams cannot be watched.
+    #[error(transparent)]
+    Watch(#[from] WatchError),
+    /// Streams cannot be listed.
+    #[error(transparent)]
+    List(#[from] log::ListError),
+}
+
+impl Engine {
+    /// Takes over the subscriptions that the log keeps, and goes on where they were.
+    ///
+    /// # Errors
+    /// [`OpenError`] says what the log cannot do.
+    pub async fn open(
+        log: Arc<dyn Log>,
+        sys: &Sys,
+        courier: Arc<dyn Courier>,
+        keys: Arc<Keys>,
+    ) -> Result<Self, OpenError> {
+        let can = log.capabilities();
+        let needs =
+            [(can.watch, "watch"), (can.list, "list"), (can.system_streams, "system streams")];
+        if let Some((_, missing)) = needs.iter().find(|(has, _)| !has) {
+            return Err(OpenError::Lacks(missing));
+        }
+        // Watched before anything is looked at, so that nothing falls between.
+        let watch = log.watch(Glob::everything())?;
+        let (diary, book) = Diary::open(log.clone()).await?;
+        let (inbox, requests) = mpsc::channel(INBOX_MAX);
+        let owner = Owner::new(log, sys, courier, keys.clone(), diary, book, inbox.downgrade());
+        let owner = sys.spawn.task("subscriptions", owner.run(watch, requests));
+        Ok(Self { inbox, owner, keys })
+    }
+
+    /// Stops, and waits until everything under way is written.
+    pub async fn close(self) {
+        let Self { inbox, owner, .. } = self;
+        drop(inbox);
+        owner.join().await;
+    }
+
+    async fn ask<T, E>(
+        &self,
+        command: impl FnOnce(oneshot::Sender<Result<T, E>>) -> Command,
+    ) -> Result<T, E>
+    where
+        E: From<Unavailable>,
+    {
+        let (reply, answer) = oneshot::channel();
+        self.inbox.try_send(command(reply)).map_err(|error| match error {
+            mpsc::error::TrySendError::Full(_) => E::from(Unavailable::Overloaded),
+            mpsc::error::TrySendError::Closed(_) => E::from(Unavailable::Closing),
+        })?;
+        answer.await.unwrap_or_else(|_| Err(Unavailable::Closing.into()))
+    }
+}
+
+impl Subscriptions for Engine {
+    fn keys(&self) -> &Keys {
+        &self.keys
+    }
+
+    fn create<'a>(
+        &'a self,
+        id: &'a SubscriptionId,
+        config: Config,
+        base: String,
+    ) -> Answer<'a, Result<Created, CreateError>> {
+        let id = id.clone();
+        Box::pin(self.ask(|reply| Command::Create { id, config: Box::new(config), base, reply }))
+    }
+
+    fn get<'a>(&'a self, id: &'a SubscriptionId) -> Answer<'a, Result<View, ChangeError>> {
+        Box::pin(self.ask(|reply| Command::Get { id: id.clone(), reply }))
+    }
+
+    fn delete<'a>(&'a self, id: &'a SubscriptionId) -> Answer<'a, Result<(), ChangeError>> {
+        Box::pin(self.ask(|reply| Command::Delete { id: id.clone(), reply }))
+    }
+
+    fn link<'a>(
+        &'a self,
+        id: &'a SubscriptionId,
+        streams: Vec<StreamPath>,
+    ) -> Answer<'a, Result<(), ChangeError>> {
+        Box::pin(self.ask(|reply| Command::Link { id: id.clone(), streams, reply }))
+    }
+
+    fn unlink<'a>(
+        &'a self,
+        id: &'a SubscriptionId,
+        stream: StreamPath,
+    ) -> Answer<'a, Result<(), ChangeError>> {
+        Box::pin(self.ask(|reply| Command::Unlink { id: id.clone(), stream, reply }))
+    }
+
+    fn claim<'a>(
+        &'a self,
+        id: &'a SubscriptionId,
+        worker: String,
+    ) -> Answer<'a, Result<Claim, ClaimError>> {
+        Box::pin(self.ask(|reply| Command::Claim { id: id.clone(), worker, reply }))
+    }
+
+    fn report<'a>(
+        &'a self,
+        id: &'a SubscriptionId,
+        token: &'a str,
+        progress: Progress,
+    ) -> Answer<'a, Result<Reported, ProgressError>> {
+        Box::pin(async move {
+            let token = self.keys.secret().open(id, token)?;
+            let id = id.clone();
+            self.ask(|reply| Command::Report { id, token, progress, reply }).await
+        })
+    }
+
+    fn release<'a>(
+        &'a self,
+        id: &'a SubscriptionId,
+        token: &'a str,
+        wake_id: String,
+        generation: u64,
+    ) -> Answer<'a, Result<(), ProgressError>> {
+        Box::pin(async move {
+            let token = self.keys.secret().open(id, token)?;
+            let id = id.clone();
+            self.ask(|reply| Command::Release { id, token, wake_id, generation, reply }).await
+        })
+    }
+}

@@ -1,0 +1,29 @@
+//! Subscriptions as their clients and workers see them.
+
+use wire::StreamPath;
+
+use crate::{
+    LinkKind, LinkView, View, Work,
+    subscription::{Link, Subscription, Wake},
+};
+
+pub(super) fn view(subscription: &Subscription) -> View {
+    View {
+        config: subscription.config.clone(),
+        links: subscription.links.iter().map(|(path, link)| link_view(path, link)).collect(),
+        created_at: subscription.created_at,
+        is_failing: subscription.is_failing(),
+    }
+}
+
+pub(super) fn link_view(path: &StreamPath, link: &Link) -> LinkView {
+    let kind = if link.is_explicit { LinkKind::Explicit } else { LinkKind::Glob };
+    LinkView { path: path.clone(), kind, acked: link.acked }
+}
+
+/// What a wake asks for, as it stands now.
+pub(super) fn work(subscription: &Subscription, wake: &Wake) -> Vec<Work> {
+    let tasks = wake.streams.iter();
+    let linked = tasks.filter_map(|task| Some((task, subscription.links.get(&task.path)?)));
+    linked.map(|(task, link)| Work { link: link_view(&task.path, link), tail: task.tail }).collect()
+}

@@ -1,0 +1,332 @@
+//! The engine over a real log, in simulated time.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+use std::{
+    collections::VecDeque,
+    future::Future,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use log::{Append, Create, Log, MemoryLog, ReadError};
+use sys::{
+    Chance, Sys, UnixMs,
+    disk::{SimDisk, SimFaults},
+};
+use tokio::sync::mpsc;
+use wake::{
+    Ack, Answer, Call, Claim, ClaimError, Config, Courier, Delivery, Engine, Keys, Letter,
+    Progress, ProgressError, Received, Reply, SubscriptionId, Subscriptions, WebhookUrlRejected,
+};
+use wire::{Address, ContentType, Messages, ReadFrom, StreamPath};
+
+/// Runs a test in a world of its own; time passes only when everybody waits.
+fn simulate<F: Future<Output = ()>>(test: impl FnOnce(World) -> F) {
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    let runtime = builder.enable_time().start_paused(true).build().unwrap();
+    runtime.block_on(async { test(World::new()).await });
+}
+
+struct World {
+    sys: Sys,
+    log: Arc<dyn Log>,
+    courier: Arc<Script>,
+    calls: mpsc::UnboundedReceiver<Call>,
+}
+
+/// A courier that answers as told, and tells what it carried.
+#[derive(Debug)]
+struct Script {
+    replies: Mutex<VecDeque<Reply>>,
+    carried: mpsc::UnboundedSender<Call>,
+}
+
+impl Courier for Script {
+    fn check(&self, url: &str) -> Result<(), WebhookUrlRejected> {
+        match url.starts_with("https://") {
+            true => Ok(()),
+            false => Err(WebhookUrlRejected("use https".to_owned())),
+        }
+    }
+
+    fn carry(&self, letter: Letter) -> Answer<'_, Option<Received>> {
+        let reply = self.replies.lock().unwrap().pop_front().unwrap_or(Reply::Accepted);
+        self.carried.send(letter.call).unwrap();
+        let (status, body) = match reply {
+            Reply::Done => (200, r#"{"done":true}"#),
+            Reply::Accepted => (204, ""),
+            Reply::Failed => (503, r#"{"done":true}"#),
+        };
+        Box::pin(std::future::ready(Some(Received { status, body: body.into() })))
+    }
+}
+
+fn path(text: &str) -> StreamPath {
+    text.parse().unwrap()
+}
+
+fn address(text: &str) -> Address {
+    path(text).into()
+}
+
+fn id(text: &str) -> SubscriptionId {
+    text.parse().unwrap()
+}
+
+fn pull(pattern: &str) -> Config {
+    Config {
+        pattern: Some(pattern.parse().unwrap()),
+        ..Config::new(Delivery::PullWake(path("wake")))
+    }
+}
+
+fn webhook(pattern: &str) -> Config {
+    Config { delivery: Delivery::Webhook("https://a.example/".to_owned()), ..pull(pattern) }
+}
+
+impl World {
+    #[expect(clippy::disallowed_methods, reason = "a test may hear everything")]
+    fn new() -> Self {
+        let disk = SimDisk::new(1, SimFaults::default());
+        let sys = Sys::simulated(1, disk, UnixMs::new(1_000_000_000_000));
+        let (carried, calls) = mpsc::unbounded_channel();
+        let courier = Arc::new(Script { replies: Mutex::default(), carried });
+        Self { log: Arc::new(MemoryLog::new(&sys)), sys, courier, calls }
+    }
+
+    async fn open(&self) -> Engine {
+        let keys = Arc::new(Keys::generate(&Chance::seeded(7)));
+        Engine::open(self.log.clone(), &self.sys, self.courier.clone(), keys).await.unwrap()
+    }
+
+    fn replies(&self, replies: &[Reply]) {
+        self.courier.replies.lock().unwrap().extend(replies);
+    }
+
+    async fn create(&self, stream: &str) {
+        let create = Create { content_type: Some(ContentType::json()), ..Create::default() };
+        let _ = self.log.create(&address(stream), create).await.unwrap();
+    }
+
+    async fn append(&self, stream: &str) {
+        let append = Append::messages(Messages::one("1").unwrap());
+        let _ = self.log.append(&address(stream), append).await.unwrap();
+    }
+
+    /// Everything in a stream.
+    async fn read(&self, stream: &str) -> Result<Vec<serde_json::Value>, ReadError> {
+        let chunk = self.log.read(&address(stream), ReadFrom::Start, usize::MAX).await?;
+        Ok(chunk.messages().map(|message| serde_json::from_slice(message).unwrap()).collect())
+    }
+
+    /// Lets everybody come to rest.
+    async fn settle(&self) {
+        self.sys.clock.sleep(Duration::from_millis(1)).await;
+    }
+
+    async fn pass(&self, seconds: u64) {
+        self.sys.clock.sleep(Duration::from_secs(seconds)).await;
+    }
+
+    fn calls(&mut self) -> Vec<Call> {
+        std::iter::from_fn(|| self.calls.try_recv().ok()).collect()
+    }
+}
+
+fn done(claim: &Claim) -> Progress {
+    let acks = claim.streams.iter();
+    let acks = acks.map(|work| Ack { path: work.link.path.clone(), offset: work.tail }).collect();
+    let (wake_id, generation) = (claim.wake_id.clone(), claim.generation);
+    Progress { wake_id, generation, acks, done: true }
+}
+
+#[test]
+fn workers_race_for_a_wake() {
+    simulate(|world| async move {
+        let engine = world.open().await;
+        world.create("wake").await;
+        world.create("events/old").await;
+        world.append("events/old").await;
+        assert!(engine.create(&id("s"), pull("events/*"), String::new()).await.unwrap().is_new);
+        world.settle().await;
+        assert_eq!(world.read("wake").await.unwrap().len(), 0, "what was there is not work");
+
+        world.create("events/new").await;
+        world.append("events/new").await;
+        world.settle().await;
+        let wakes = world.read("wake").await.unwrap();
+        assert_eq!((&wakes[0]["type"], &wakes[0]["generation"]), (&"wake".into(), &1.into()));
+        assert_eq!(wakes[0]["stream"], "events/new");
+
+        let claim = engine.claim(&id("s"), "one".to_owned()).await.unwrap();
+        assert_eq!(claim.streams.len(), 1);
+        assert_eq!(claim.streams[0].link.acked, None, "found by its first message");
+        let refused = engine.claim(&id("s"), "two".to_owned()).await.unwrap_err();
+        assert!(matches!(refused, ClaimError::AlreadyClaimed(fact) if fact.holder == "one"));
+
+        world.append("events/old").await;
+        let reported = engine.report(&id("s"), &claim.token, done(&claim)).await.unwrap();
+        assert!(reported.next_wake, "events/old has work");
+        let late = engine.report(&id("s"), &claim.token, done(&claim)).await.unwrap_err();
+        assert!(matches!(late, ProgressError::Fenced(_)));
+        let claim = engine.claim(&id("s"), "two".to_owned()).await.unwrap();
+        assert_eq!(claim.streams[0].link.path, path("events/old"));
+        let reported = engine.report(&id("s"), &claim.token, done(&claim)).await.unwrap();
+        assert!(!reported.next_wake);
+        let refused = engine.claim(&id("s"), "two".to_owned()).await.unwrap_err();
+        assert!(matches!(refused, ClaimError::NoPendingWork(_)));
+    });
+}
+
+#[test]
+fn a_silent_worker_loses_its_wake() {
+    simulate(|world| async move {
+        let engine = world.open().await;
+        world.create("wake").await;
+        engine.create(&id("s"), pull("**"), String::new()).await.unwrap();
+        world.create("a").await;
+        world.append("a").await;
+        world.settle().await;
+        let zombie = engine.claim(&id("s"), "zombie".to_owned()).await.unwrap();
+        world.pass(20).await;
+        let alive = Progress { acks: Vec::new(), done: false, ..done(&zombie) };
+        engine.report(&id("s"), &zombie.token, alive.clone()).await.unwrap();
+        world.pass(20).await;
+        engine.report(&id("s"), &zombie.token, alive.clone()).await.unwrap();
+        world.pass(31).await;
+        let late = engine.report(&id("s"), &zombie.token, done(&zombie)).await.unwrap_err();
+        assert!(matches!(late, ProgressError::Fenced(_)));
+        let claim = engine.claim(&id("s"), "heir".to_owned()).await.unwrap();
+        assert_eq!(claim.generation, zombie.generation + 1);
+        let released =
+            engine.release(&id("s"), &claim.token, claim.wake_id.clone(), claim.generation).await;
+        released.unwrap();
+        world.settle().await;
+        let last = engine.claim(&id("s"), "last".to_owned()).await.unwrap();
+        assert_eq!(last.streams, claim.streams);
+    });
+}
+
+#[test]
+fn a_webhook_is_called_until_it_answers() {
+    simulate(|mut world| async move {
+        let engine = world.open().await;
+        let refused = Config { delivery: Delivery::Webhook("http://x".into()), ..webhook("**") };
+        engine.create(&id("s"), refused, String::new()).await.unwrap_err();
+        engine.create(&id("s"), webhook("**"), "https://me".to_owned()).await.unwrap();
+        world.replies(&[Reply::Failed, Reply::Failed, Reply::Done]);
+        world.create("a").await;
+        world.append("a").await;
+        world.settle().await;
+        let first = world.calls();
+        assert_eq!(first.len(), 1);
+        assert_eq!((first[0].generation, &*first[0].base), (1, "https://me"));
+        assert!(engine.get(&id("s")).await.unwrap().is_failing);
+        world.pass(2).await;
+        world.pass(3).await;
+        let retries = world.calls();
+        assert_eq!(retries.len(), 2);
+        assert_eq!(retries, [&first[..], &first[..]].concat(), "the same wake each time");
+        let view = engine.get(&id("s")).await.unwrap();
+        assert!(!view.is_failing);
+        assert_eq!(view.links[0].acked, Some(first[0].streams[0].tail));
+    });
+}
+
+#[test]
+fn everything_goes_on_after_a_restart() {
+    simulate(|mut world| async move {
+        let engine = world.open().await;
+        let patient = Config { lease_ttl_ms: 600_000, ..webhook("**") };
+        engine.create(&id("s"), patient, String::new()).await.unwrap();
+        world.replies(&[Reply::Failed; 6]);
+        world.create("a").await;
+        world.append("a").await;
+        world.pass(40).await;
+        let before = world.calls();
+        engine.close().await;
+        world.create("b").await;
+        world.append("b").await;
+
+        world.replies(&[Reply::Accepted]);
+        let engine = world.open().await;
+        world.settle().await;
+        assert_eq!(world.calls(), [], "the next attempt is not due");
+        assert!(engine.get(&id("s")).await.unwrap().is_failing);
+        world.pass(60).await;
+        let after = world.calls();
+        assert_eq!(after[0], before[0], "the same wake");
+        let progress = Progress {
+            wake_id: after[0].wake_id.clone(),
+            generation: after[0].generation,
+            acks: after[0]
+                .streams
+                .iter()
+                .map(|work| Ack { path: work.link.path.clone(), offset: work.tail })
+                .collect(),
+            done: true,
+        };
+        let reported = engine.report(&id("s"), &before[0].token, progress).await.unwrap();
+        assert!(reported.next_wake, "b moved while nobody watched");
+        world.settle().await;
+        assert_eq!(world.calls()[0].streams[0].link.path, path("b"));
+    });
+}
+
+#[test]
+fn a_newer_engine_takes_over() {
+    simulate(|world| async move {
+        let old = world.open().await;
+        old.create(&id("s"), pull("**"), String::new()).await.unwrap();
+        let new = world.open().await;
+        old.delete(&id("s")).await.unwrap_err();
+        assert!(new.get(&id("s")).await.is_ok());
+    });
+}
+
+#[test]
+fn many_streams_at_once_are_not_missed() {
+    simulate(|world| async move {
+        let engine = world.open().await;
+        world.create("wake").await;
+        engine.create(&id("s"), pull("events/**"), String::new()).await.unwrap();
+        // More than a watcher may lag behind, before the engine gets a turn.
+        for n in 0..3_000 {
+            world.create(&format!("events/{n}")).await;
+            world.append(&format!("events/{n}")).await;
+        }
+        let mut seen = 0;
+        for _ in 0..10 {
+            world.settle().await;
+            let Ok(claim) = engine.claim(&id("s"), "one".to_owned()).await else { break };
+            seen += claim.streams.len();
+            engine.report(&id("s"), &claim.token, done(&claim)).await.unwrap();
+        }
+        assert_eq!(seen, 3_000);
+    });
+}
+
+#[test]
+fn the_diary_is_told_anew_when_it_grows_long() {
+    simulate(|world| async move {
+        let engine = world.open().await;
+        world.create("wake").await;
+        engine.create(&id("s"), pull("a"), String::new()).await.unwrap();
+        world.create("a").await;
+        for _ in 0..4_000 {
+            world.append("a").await;
+            world.settle().await;
+            let claim = engine.claim(&id("s"), "one".to_owned()).await.unwrap();
+            engine.report(&id("s"), &claim.token, done(&claim)).await.unwrap();
+        }
+        engine.close().await;
+        let diary: wire::SystemPath = "wake/diary".parse().unwrap();
+        let head = world.log.head(&diary.into()).await.unwrap();
+        assert!(head.earliest > wire::Offset::START);
+        let engine = world.open().await;
+        world.append("a").await;
+        world.settle().await;
+        let claim = engine.claim(&id("s"), "one".to_owned()).await.unwrap();
+        assert_eq!((claim.generation, claim.streams.len()), (4_001, 1));
+    });
+}
