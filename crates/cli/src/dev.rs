@@ -49,7 +49,7 @@ async fn bind_near(
     let last = first.saturating_add(ports);
     loop {
         let port = settings.listen.port();
-        match Server::bind(store.log(), sys.clone(), settings.clone()).await {
+        match bind(sys, store, settings.clone()).await {
             Ok(server) => return Ok(server),
             Err(error) if serve::is_taken(&error) && port < last => {
                 settings.listen.set_port(port + 1);
@@ -57,6 +57,15 @@ async fn bind_near(
             Err(error) => return Err(serve::cannot_bind(&error)),
         }
     }
+}
+
+async fn bind(
+    sys: &Sys,
+    store: &Store,
+    settings: server::Settings,
+) -> Result<Server, server::BindError> {
+    let subscriptions = Some(store.subscriptions());
+    Server::bind_with(store.log(), subscriptions, sys.clone(), settings).await
 }
 
 /// Where the streams are, for people.

@@ -85,6 +85,7 @@ fn describe(dir: &Path, report: &Report, repaired: &[String]) -> String {
         text.push_str(&format!("{severity}: {path} at byte {offset}: {what}\n  {remedy}\n"));
     }
     text.push_str(match report.is_sound() {
+        true if !repaired.is_empty() => "What is left is sound; what was cut off is set aside.\n",
         true => "Everything that was acknowledged is there.\n",
         false => "Something that was acknowledged is damaged or missing.\n",
     });

@@ -54,7 +54,12 @@ impl<'a> Call<'a> {
 }
 
 /// Refuses a client who asks too often, known by its token or else by its address.
-fn admit(service: &Service, peer: Peer, head: &Parts, name: Option<&str>) -> Result<(), Problem> {
+pub(crate) fn admit(
+    service: &Service,
+    peer: Peer,
+    head: &Parts,
+    name: Option<&str>,
+) -> Result<(), Problem> {
     let Some(rate) = &service.rate else { return Ok(()) };
     let forwarded = || forwarded(service, head, &names::X_FORWARDED_FOR)?.parse().ok();
     let admitted = match name {

@@ -53,6 +53,8 @@ values! {
     BEARER = "Bearer";
     ONE_SECOND = "1";
     JSON = "application/json";
+    JWK_SET = "application/jwk-set+json";
+    FIVE_MINUTES = "public, max-age=300";
     PROBLEM_JSON = "application/problem+json";
     EVENT_STREAM = "text/event-stream";
     PLAIN_TEXT = "text/plain; charset=utf-8";

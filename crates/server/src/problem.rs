@@ -26,6 +26,10 @@ struct Facts {
     kind: Kind,
     detail: Cow<'static, str>,
     headers: Vec<(&'static HeaderName, HeaderValue)>,
+    /// Who has the work that was asked for, and in which generation.
+    holder: Option<(String, u64)>,
+    /// Whether to speak as the APIs of subscriptions do, too.
+    is_of_subscriptions: bool,
 }
 
 /// Every kind of problem a client can meet.
@@ -49,6 +53,15 @@ pub(crate) enum Kind {
     StreamGone,
     NameTaken,
     OffsetTrimmed,
+    SubscriptionNotFound,
+    SubscriptionAlreadyExists,
+    TooManySubscriptions,
+    WebhookUrlRejected,
+    TokenInvalid,
+    Fenced,
+    AlreadyClaimed,
+    NoPendingWork,
+    InvalidOffset,
     TooLarge,
     HeadersTooLarge,
     TooManyRequests,
@@ -62,10 +75,12 @@ pub(crate) enum Kind {
 impl Kind {
     fn status(self) -> StatusCode {
         match self {
-            Self::BadRequest => StatusCode::BAD_REQUEST,
-            Self::Unauthorized => StatusCode::UNAUTHORIZED,
+            Self::BadRequest | Self::WebhookUrlRejected => StatusCode::BAD_REQUEST,
+            Self::Unauthorized | Self::TokenInvalid => StatusCode::UNAUTHORIZED,
             Self::Forbidden | Self::ProducerFenced => StatusCode::FORBIDDEN,
-            Self::NotFound | Self::StreamNotFound => StatusCode::NOT_FOUND,
+            Self::NotFound | Self::StreamNotFound | Self::SubscriptionNotFound => {
+                StatusCode::NOT_FOUND
+            }
             Self::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
             Self::RequestTimeout => StatusCode::REQUEST_TIMEOUT,
             Self::StreamExists
@@ -75,7 +90,13 @@ impl Kind {
             | Self::ExpectedOffsetConflict
             | Self::ProducerGap
             | Self::TooManyProducers
-            | Self::NameTaken => StatusCode::CONFLICT,
+            | Self::NameTaken
+            | Self::SubscriptionAlreadyExists
+            | Self::TooManySubscriptions
+            | Self::Fenced
+            | Self::AlreadyClaimed
+            | Self::NoPendingWork
+            | Self::InvalidOffset => StatusCode::CONFLICT,
             Self::StreamGone | Self::OffsetTrimmed => StatusCode::GONE,
             Self::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
             Self::HeadersTooLarge => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
@@ -111,6 +132,19 @@ impl Kind {
             Self::StreamGone => ("stream-gone", "The stream was deleted"),
             Self::NameTaken => ("name-taken", "The name belongs to a deleted stream"),
             Self::OffsetTrimmed => ("offset-trimmed", "The messages are no longer kept"),
+            Self::SubscriptionNotFound => {
+                ("subscription-not-found", "There is no such subscription")
+            }
+            Self::SubscriptionAlreadyExists => {
+                ("subscription-already-exists", "The subscription exists with another config")
+            }
+            Self::TooManySubscriptions => ("too-many-subscriptions", "There are too many already"),
+            Self::WebhookUrlRejected => ("webhook-url-rejected", "The webhook must not be called"),
+            Self::TokenInvalid => ("token-invalid", "The token is not one of this subscription"),
+            Self::Fenced => ("fenced", "The wake is over"),
+            Self::AlreadyClaimed => ("already-claimed", "Somebody else has the work"),
+            Self::NoPendingWork => ("no-pending-work", "There is nothing to do"),
+            Self::InvalidOffset => ("invalid-offset", "The offset cannot be acknowledged"),
             Self::TooLarge => ("too-large", "The body is too large"),
             Self::HeadersTooLarge => ("headers-too-large", "The headers are too large"),
             Self::TooManyRequests => ("too-many-requests", "Too many requests"),
@@ -130,11 +164,41 @@ struct Document<'a> {
     status: u16,
     detail: &'a str,
     code: &'a str,
+    /// The same once more, as the APIs of subscriptions want it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<Failed<'a>>,
+}
+
+#[derive(Serialize)]
+struct Failed<'a> {
+    code: String,
+    message: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    current_holder: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    generation: Option<u64>,
+}
+
+impl<'a> Failed<'a> {
+    fn new(code: &str, message: &'a str, holder: Option<&'a (String, u64)>) -> Self {
+        let code = match code {
+            "bad-request" => "INVALID_REQUEST".to_owned(),
+            other => other.to_uppercase().replace('-', "_"),
+        };
+        let current_holder = holder.map(|(holder, _)| holder.as_str());
+        Self { code, message, current_holder, generation: holder.map(|(_, number)| *number) }
+    }
 }
 
 impl Problem {
     pub(crate) fn new(kind: Kind, detail: impl Into<Cow<'static, str>>) -> Self {
-        Self(Box::new(Facts { kind, detail: detail.into(), headers: Vec::new() }))
+        Self(Box::new(Facts {
+            kind,
+            detail: detail.into(),
+            headers: Vec::new(),
+            holder: None,
+            is_of_subscriptions: false,
+        }))
     }
 
     pub(crate) fn bad_request(detail: impl Into<Cow<'static, str>>) -> Self {
@@ -169,6 +233,12 @@ impl Problem {
         self
     }
 
+    /// An answer of the APIs of subscriptions.
+    pub(crate) fn of_subscriptions(mut self) -> Self {
+        self.0.is_of_subscriptions = true;
+        self
+    }
+
     fn from_fact(kind: Kind, fact: &impl fmt::Display) -> Self {
         Self::new(kind, fact.to_string())
     }
@@ -183,7 +253,7 @@ impl Problem {
     }
 
     pub(crate) fn into_response(self) -> Response<Body> {
-        let Facts { kind, detail, headers } = *self.0;
+        let Facts { kind, detail, headers, holder, is_of_subscriptions } = *self.0;
         let (code, title) = kind.names();
         let document = Document {
             r#type: &format!("urn:headwater:problem:{code}"),
@@ -191,6 +261,7 @@ impl Problem {
             status: kind.status().as_u16(),
             detail: &detail,
             code,
+            error: is_of_subscriptions.then(|| Failed::new(code, &detail, holder.as_ref())),
         };
         let body = serde_json::to_vec(&document).unwrap_or_default();
         let mut reply = Reply::new(kind.status())
@@ -225,6 +296,23 @@ facts! {
     OffsetUnknown => BadRequest;
     OffsetBeyondTail => BadRequest;
     Unsupported => Unsupported;
+    wake::BadConfig => BadRequest;
+    wake::WebhookUrlRejected => WebhookUrlRejected;
+    wake::SubscriptionNotFound => SubscriptionNotFound;
+    wake::SubscriptionExists => SubscriptionAlreadyExists;
+    wake::TooMany => TooManySubscriptions;
+    wake::TokenInvalid => TokenInvalid;
+    wake::Fenced => Fenced;
+    wake::NoPendingWork => NoPendingWork;
+    wake::InvalidAck => InvalidOffset;
+}
+
+impl From<wake::AlreadyClaimed> for Problem {
+    fn from(fact: wake::AlreadyClaimed) -> Self {
+        let mut problem = Self::from_fact(Kind::AlreadyClaimed, &fact);
+        problem.0.holder = Some((fact.holder, fact.generation));
+        problem
+    }
 }
 
 impl From<StreamClosed> for Problem {
@@ -412,6 +500,55 @@ impl From<ListError> for Problem {
         match error {
             ListError::Unsupported(fact) => fact.into(),
             ListError::Unavailable(fact) => fact.into(),
+            other => Self::unforeseen(&other),
+        }
+    }
+}
+
+impl From<wake::CreateError> for Problem {
+    fn from(error: wake::CreateError) -> Self {
+        match error {
+            wake::CreateError::Config(fact) => fact.into(),
+            wake::CreateError::WebhookUrl(fact) => fact.into(),
+            wake::CreateError::Exists(fact) => fact.into(),
+            wake::CreateError::TooMany(fact) => fact.into(),
+            wake::CreateError::Unavailable(fact) => fact.into(),
+            other => Self::unforeseen(&other),
+        }
+    }
+}
+
+impl From<wake::ChangeError> for Problem {
+    fn from(error: wake::ChangeError) -> Self {
+        match error {
+            wake::ChangeError::NotFound(fact) => fact.into(),
+            wake::ChangeError::TooMany(fact) => fact.into(),
+            wake::ChangeError::Unavailable(fact) => fact.into(),
+            other => Self::unforeseen(&other),
+        }
+    }
+}
+
+impl From<wake::ClaimError> for Problem {
+    fn from(error: wake::ClaimError) -> Self {
+        match error {
+            wake::ClaimError::NotFound(fact) => fact.into(),
+            wake::ClaimError::AlreadyClaimed(fact) => fact.into(),
+            wake::ClaimError::NoPendingWork(fact) => fact.into(),
+            wake::ClaimError::Unavailable(fact) => fact.into(),
+            other => Self::unforeseen(&other),
+        }
+    }
+}
+
+impl From<wake::ProgressError> for Problem {
+    fn from(error: wake::ProgressError) -> Self {
+        match error {
+            wake::ProgressError::NotFound(fact) => fact.into(),
+            wake::ProgressError::TokenInvalid(fact) => fact.into(),
+            wake::ProgressError::Fenced(fact) => fact.into(),
+            wake::ProgressError::InvalidAck(fact) => fact.into(),
+            wake::ProgressError::Unavailable(fact) => fact.into(),
             other => Self::unforeseen(&other),
         }
     }

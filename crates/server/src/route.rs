@@ -12,8 +12,8 @@ pub(crate) enum Route<'a> {
     Stream(&'a str),
     /// All streams.
     Streams,
-    /// The protocol's own APIs: subscriptions will be served here.
-    Reserved,
+    /// The protocol's own APIs, by what follows their segment.
+    Reserved(&'a str),
     /// Is the process alive?
     Health,
     /// Should it get traffic?
@@ -28,7 +28,10 @@ impl<'a> Route<'a> {
     pub(crate) fn of(path: &'a str) -> Self {
         match path.strip_prefix(STREAM_ROOT) {
             Some("") => Self::Streams,
-            Some(rest) if rest.split('/').next() == Some(RESERVED) => Self::Reserved,
+            Some(RESERVED) => Self::Reserved(""),
+            Some(rest) if rest.split('/').next() == Some(RESERVED) => {
+                Self::Reserved(&rest[RESERVED.len() + 1..])
+            }
             Some(rest) => Self::Stream(rest),
             None => match path {
                 "/v1/stream" => Self::Streams,
@@ -53,8 +56,8 @@ mod tests {
             ("/v1/stream/__dsx", Route::Stream("__dsx")),
             ("/v1/stream/", Route::Streams),
             ("/v1/stream", Route::Streams),
-            ("/v1/stream/__ds", Route::Reserved),
-            ("/v1/stream/__ds/subscriptions/s", Route::Reserved),
+            ("/v1/stream/__ds", Route::Reserved("")),
+            ("/v1/stream/__ds/subscriptions/s", Route::Reserved("subscriptions/s")),
             ("/healthz", Route::Health),
             ("/v1/streams", Route::Unknown),
             ("/", Route::Unknown),

@@ -9,6 +9,7 @@ use std::{
 
 use log::Log;
 use sys::Sys;
+use wake::Subscriptions;
 
 use crate::{
     Auth, BadAuth, BadTls, Settings,
@@ -66,6 +67,19 @@ impl Server {
     /// # Errors
     /// [`BindError`] says which setting cannot be had.
     pub async fn bind(log: Arc<dyn Log>, sys: Sys, settings: Settings) -> Result<Self, BindError> {
+        Self::bind_with(log, None, sys, settings).await
+    }
+
+    /// The same, with subscriptions to serve.
+    ///
+    /// # Errors
+    /// [`BindError`] says which setting cannot be had.
+    pub async fn bind_with(
+        log: Arc<dyn Log>,
+        subscriptions: Option<Arc<dyn Subscriptions>>,
+        sys: Sys,
+        settings: Settings,
+    ) -> Result<Self, BindError> {
         if matches!(settings.auth, Auth::None) && !settings.listen.ip().is_loopback() {
             return Err(BindError::OpenToAll(settings.listen));
         }
@@ -92,6 +106,7 @@ impl Server {
             outgoing: Budget::new(settings.limits.outgoing_bytes_max),
             seats: Budget::new(settings.limits.live_readers_max),
             log,
+            subscriptions,
             sys,
             settings,
         });

@@ -12,6 +12,7 @@ use http::{HeaderValue, Method, Response, request::Parts};
 use http_body::Body as _;
 use log::Log;
 use sys::Sys;
+use wake::Subscriptions;
 use wire::{Address, StreamPath};
 
 use crate::{
@@ -38,6 +39,7 @@ static READ_METHODS: HeaderValue = HeaderValue::from_static("GET, HEAD, OPTIONS"
 #[derive(Debug)]
 pub(crate) struct Service {
     pub(crate) log: Arc<dyn Log>,
+    pub(crate) subscriptions: Option<Arc<dyn Subscriptions>>,
     pub(crate) sys: Sys,
     pub(crate) settings: Settings,
     pub(crate) guard: Guard,
@@ -138,10 +140,8 @@ async fn route(
             enter()?.client.require_everywhere(&[Access::Admin])?;
             Ok(handlers::metrics(service))
         }
-        // Where subscriptions will be served.
-        (Route::Reserved, _) => {
-            enter()?;
-            Err(Problem::not_found("this server has no subscriptions"))
+        (Route::Reserved(rest), _) => {
+            Box::pin(handlers::subscriptions(service, peer, head, rest, body)).await
         }
         (Route::Health, &Method::GET | &Method::HEAD) => handlers::health(service),
         (Route::Ready, &Method::GET | &Method::HEAD) => handlers::ready(service),

@@ -12,7 +12,7 @@ use anyhow::{Context, Result, bail, ensure};
 use crate::{child::OwnedChild, server::LONG_POLL_MS};
 
 /// Whether the server offers subscriptions; the suite skips their tests where it does not.
-const SUBSCRIPTIONS: bool = false;
+const SUBSCRIPTIONS: bool = true;
 
 /// How many tests a whole run has: all of the suite, less the six of subscriptions.
 pub const TESTS_EXPECTED: u32 = if SUBSCRIPTIONS { 338 } else { 332 };

@@ -1,43 +1,73 @@
-//! The store: the engine a server serves, chosen by the operator.
+//! The store: the engine a server serves, chosen by the operator, and its subscriptions.
 
 use std::sync::Arc;
 
+use client::Webhooks;
 use log::{Log, MemoryLog, file::FileLog};
 use sys::Sys;
+use wake::{Keys, Subscriptions};
 
+use super::keys;
 use crate::{config::Engine, failure::Failure};
 
 /// An open engine.
 #[derive(Debug)]
-pub(crate) enum Store {
+pub(crate) struct Store {
+    log: Kind,
+    subscriptions: Arc<wake::Engine>,
+}
+
+#[derive(Debug)]
+enum Kind {
     Memory(MemoryLog),
     File(FileLog),
 }
 
 impl Store {
     pub(crate) async fn open(sys: &Sys, engine: Engine) -> Result<Self, Failure> {
-        match engine {
-            Engine::Memory => Ok(Self::Memory(MemoryLog::new(sys))),
-            Engine::File { dir, settings } => {
-                let opened = FileLog::open(sys, &dir, settings).await;
-                opened.map(Self::File).map_err(Failure::refused)
+        let (log, keys) = match engine {
+            Engine::Memory => {
+                let keys = Arc::new(Keys::generate(&sys.chance));
+                (Kind::Memory(MemoryLog::new(sys)), keys)
             }
-        }
+            Engine::File { dir, settings } => {
+                let log = FileLog::open(sys, &dir, settings).await.map_err(Failure::refused)?;
+                (Kind::File(log), keys::load_or_make(sys, &dir).await?)
+            }
+        };
+        let courier = Arc::new(Webhooks::new());
+        let subscriptions = wake::Engine::open(log.waist(), sys, courier, keys).await;
+        let subscriptions = Arc::new(subscriptions.map_err(Failure::refused)?);
+        Ok(Self { log, subscriptions })
     }
 
     /// The waist of it.
     pub(crate) fn log(&self) -> Arc<dyn Log> {
-        match self {
-            Self::Memory(log) => Arc::new(log.clone()),
-            Self::File(log) => Arc::new(log.clone()),
-        }
+        self.log.waist()
+    }
+
+    pub(crate) fn subscriptions(&self) -> Arc<dyn Subscriptions> {
+        self.subscriptions.clone()
     }
 
     /// Makes everything that was accepted durable, then ends.
     pub(crate) async fn close(self) {
+        // Whoever still holds it finds it closed with the log.
+        if let Ok(subscriptions) = Arc::try_unwrap(self.subscriptions) {
+            subscriptions.close().await;
+        }
+        match self.log {
+            Kind::Memory(_) => {}
+            Kind::File(log) => log.close().await,
+        }
+    }
+}
+
+impl Kind {
+    fn waist(&self) -> Arc<dyn Log> {
         match self {
-            Self::Memory(_) => {}
-            Self::File(log) => log.close().await,
+            Self::Memory(log) => Arc::new(log.clone()),
+            Self::File(log) => Arc::new(log.clone()),
         }
     }
 }

@@ -30,7 +30,7 @@ use crate::table::Meta;
 /// What an examination found.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
-    /// Live streams.
+    /// Live streams; system streams are examined but not counted.
     pub streams: u64,
     /// Messages that can be read.
     pub messages: u64,
@@ -146,15 +146,17 @@ fn recover(recovery: &mut Recovery, report: &mut Report) -> Result<(), OpenError
 fn read_everything(recovery: &Recovery, reader: &Reader, report: &mut Report) {
     let mut packs = std::collections::BTreeSet::new();
     for stream in recovery.state.streams.values() {
-        report.streams += 1;
+        // System streams are read, too, but nobody asked for them by name.
+        let counts = u64::from(stream.address.stream().is_some());
+        report.streams += counts;
         for extent in stream.extents().0 {
             if let super::place::FileId::Pack(pack) = extent.place.file {
                 packs.insert(pack);
             }
             match reader.messages(stream, &extent) {
                 Ok(messages) => {
-                    report.messages += messages.len() as u64;
-                    report.bytes += messages.data().len() as u64;
+                    report.messages += counts * messages.len() as u64;
+                    report.bytes += counts * messages.data().len() as u64;
                 }
                 Err(error) => {
                     let what = format!("messages of {} from {}", stream.address, extent.start);

@@ -7,6 +7,7 @@ mod head;
 mod list;
 mod observe;
 mod read;
+mod subscriptions;
 
 pub(crate) use append::append;
 pub(crate) use create::create;
@@ -15,3 +16,4 @@ pub(crate) use head::head;
 pub(crate) use list::list;
 pub(crate) use observe::{health, metrics, ready};
 pub(crate) use read::{messages, read};
+pub(crate) use subscriptions::subscriptions;

@@ -8,4 +8,4 @@ mod params;
 pub(crate) use body::{Received, receive};
 pub(crate) use headers::{closing, content_type, parsed, single};
 pub(crate) use incoming::Incoming;
-pub(crate) use params::{Live, ReadParams, Removal, list};
+pub(crate) use params::{Live, ReadParams, Removal, list, percent_decoded};

@@ -106,16 +106,24 @@ fn known<'q, const N: usize>(
     Ok(values)
 }
 
+/// A part of a query, where a plus stands for a space.
 fn decode(text: &str) -> Result<Cow<'_, str>, Problem> {
-    if !text.bytes().any(|byte| matches!(byte, b'%' | b'+')) {
+    match text.contains('+') {
+        true => Ok(percent_decoded(&text.replace('+', " "))?.into_owned().into()),
+        false => percent_decoded(text),
+    }
+}
+
+/// A part of a URL, its percent escapes resolved.
+pub(crate) fn percent_decoded(text: &str) -> Result<Cow<'_, str>, Problem> {
+    if !text.contains('%') {
         return Ok(text.into());
     }
-    let bad = || Problem::bad_request("the query has a percent escape that is not UTF-8 text");
+    let bad = || Problem::bad_request("the URL has a percent escape that is not UTF-8 text");
     let mut decoded = Vec::with_capacity(text.len());
     let mut bytes = text.bytes();
     while let Some(byte) = bytes.next() {
         decoded.push(match byte {
-            b'+' => b' ',
             b'%' => {
                 let high = bytes.next().and_then(hex_digit).ok_or_else(bad)?;
                 let low = bytes.next().and_then(hex_digit).ok_or_else(bad)?;

@@ -16,4 +16,5 @@ mod protocols;
 mod read;
 mod shutdown;
 mod strictness;
+mod subscriptions;
 mod support;

@@ -64,6 +64,11 @@ impl Harness {
         settings: Settings,
     ) -> Self {
         let server = Server::bind(served, sys.clone(), settings).await.unwrap();
+        Self::running(sys, log, server)
+    }
+
+    /// Runs a server that is bound already.
+    pub(crate) fn running(sys: Sys, log: Arc<MemoryLog>, server: Server) -> Self {
         let address = server.local_addr();
         let (stop, stopped) = oneshot::channel();
         let running = sys.spawn.task("server", async move {

@@ -1,0 +1,399 @@
+//! `__ds`: subscriptions, as the protocol's own APIs ask for them.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use http::{Method, Response, StatusCode, header, request::Parts};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use wake::{
+    Ack, Claim, Config, Created, Delivery, LinkBody, Progress, SubscriptionId, Subscriptions, View,
+    WorkBody, caps,
+};
+use wire::{StreamPath, Timestamp};
+
+use crate::{
+    auth::Access,
+    call::{Call, Peer, admit},
+    names,
+    problem::Problem,
+    request::{Incoming, percent_decoded, receive, single},
+    response::{Body, Reply},
+    service::Service,
+};
+
+/// What a path below `__ds` names.
+enum Place {
+    Keys,
+    Subscription(SubscriptionId),
+    Streams(SubscriptionId),
+    Stream(SubscriptionId, StreamPath),
+    /// Where webhooks and workers report.
+    Reports(SubscriptionId),
+    Claim(SubscriptionId),
+    Release(SubscriptionId),
+}
+
+/// Answers `/v1/stream/__ds/…`.
+pub(crate) async fn subscriptions(
+    service: &Arc<Service>,
+    peer: Peer,
+    head: &Parts,
+    rest: &str,
+    body: Incoming<'_>,
+) -> Result<Response<Body>, Problem> {
+    let answered = match &service.subscriptions {
+        Some(subscriptions) => answer(service, &**subscriptions, peer, head, rest, body).await,
+        None => Err(Problem::not_found("this server has no subscriptions")),
+    };
+    answered.map_err(Problem::of_subscriptions)
+}
+
+async fn answer(
+    service: &Arc<Service>,
+    subscriptions: &dyn Subscriptions,
+    peer: Peer,
+    head: &Parts,
+    rest: &str,
+    body: Incoming<'_>,
+) -> Result<Response<Body>, Problem> {
+    let place = Place::of(rest)?;
+    match (&place, &head.method) {
+        (Place::Keys, &Method::GET | &Method::HEAD) => {
+            admit(service, peer, head, None)?;
+            return Ok(keys(service, subscriptions));
+        }
+        // Their tokens come from wakes, not from the operator.
+        (Place::Reports(id), &Method::POST) => {
+            admit(service, peer, head, None)?;
+            return report(service, subscriptions, head, id, body).await;
+        }
+        (Place::Release(id), &Method::POST) => {
+            admit(service, peer, head, None)?;
+            return release(service, subscriptions, head, id, body).await;
+        }
+        _ => {}
+    }
+    let call = Call::enter(service, peer, head)?;
+    if let (Place::Claim(id), &Method::POST) = (&place, &head.method) {
+        call.client.require_everywhere(&[Access::Write, Access::Admin])?;
+        return claim(&call, subscriptions, id, body).await;
+    }
+    call.client.require_everywhere(&[Access::Admin])?;
+    manage(&call, subscriptions, place, body).await
+}
+
+async fn manage(
+    call: &Call<'_>,
+    subscriptions: &dyn Subscriptions,
+    place: Place,
+    body: Incoming<'_>,
+) -> Result<Response<Body>, Problem> {
+    match (place, &call.head.method) {
+        (Place::Subscription(id), &Method::PUT) => create(call, subscriptions, &id, body).await,
+        (Place::Subscription(id), &Method::GET | &Method::HEAD) => {
+            let view = subscriptions.get(&id).await?;
+            Ok(json(StatusCode::OK, &described(call, subscriptions, &id, &view)))
+        }
+        (Place::Subscription(id), &Method::DELETE) => match subscriptions.delete(&id).await {
+            Ok(()) | Err(wake::ChangeError::NotFound(_)) => Ok(nothing()),
+            Err(error) => Err(error.into()),
+        },
+        (Place::Streams(id), &Method::POST) => {
+            let asked: StreamsAsked = read(call.service, body).await?;
+            subscriptions.link(&id, paths(&asked.streams)?.into_iter().collect()).await?;
+            Ok(nothing())
+        }
+        (Place::Stream(id, path), &Method::DELETE) => {
+            subscriptions.unlink(&id, path).await?;
+            Ok(nothing())
+        }
+        _ => Err(Problem::not_found("there is no such call; see the protocol's section 6")),
+    }
+}
+
+async fn create(
+    call: &Call<'_>,
+    subscriptions: &dyn Subscriptions,
+    id: &SubscriptionId,
+    body: Incoming<'_>,
+) -> Result<Response<Body>, Problem> {
+    let asked: Asked = read(call.service, body).await?;
+    let Created { is_new, view } = subscriptions.create(id, asked.config()?, base(call)).await?;
+    let status = if is_new { StatusCode::CREATED } else { StatusCode::OK };
+    Ok(json(status, &described(call, subscriptions, id, &view)))
+}
+
+async fn claim(
+    call: &Call<'_>,
+    subscriptions: &dyn Subscriptions,
+    id: &SubscriptionId,
+    body: Incoming<'_>,
+) -> Result<Response<Body>, Problem> {
+    let asked: ClaimAsked = read(call.service, body).await?;
+    if asked.worker.is_empty() || asked.worker.len() > caps::WORKER_BYTES_MAX {
+        let detail = format!("worker must have 1 to {} bytes", caps::WORKER_BYTES_MAX);
+        return Err(Problem::bad_request(detail));
+    }
+    let claim = subscriptions.claim(id, asked.worker).await?;
+    Ok(json(StatusCode::OK, &ClaimBody::from(&claim)))
+}
+
+async fn report(
+    service: &Arc<Service>,
+    subscriptions: &dyn Subscriptions,
+    head: &Parts,
+    id: &SubscriptionId,
+    body: Incoming<'_>,
+) -> Result<Response<Body>, Problem> {
+    let token = token(head)?;
+    let asked: ReportAsked = read(service, body).await?;
+    let progress = Progress {
+        wake_id: asked.wake_id,
+        generation: asked.generation,
+        acks: asked.acks,
+        done: asked.done,
+    };
+    let reported = subscriptions.report(id, token, progress).await?;
+    Ok(json(StatusCode::OK, &ReportBody { ok: true, next_wake: reported.next_wake }))
+}
+
+async fn release(
+    service: &Arc<Service>,
+    subscriptions: &dyn Subscriptions,
+    head: &Parts,
+    id: &SubscriptionId,
+    body: Incoming<'_>,
+) -> Result<Response<Body>, Problem> {
+    let token = token(head)?;
+    let asked: ReleaseAsked = read(service, body).await?;
+    subscriptions.release(id, token, asked.wake_id, asked.generation).await?;
+    Ok(nothing())
+}
+
+fn keys(service: &Service, subscriptions: &dyn Subscriptions) -> Response<Body> {
+    let now = service.sys.clock.unix_ms();
+    let keys: Vec<_> = subscriptions.keys().published(now).collect();
+    let body = serde_json::json!({ "keys": keys }).to_string();
+    Reply::new(StatusCode::OK)
+        .header(&header::CONTENT_TYPE, names::JWK_SET.clone())
+        .header(&header::CACHE_CONTROL, names::FIVE_MINUTES.clone())
+        .bytes(body.into())
+        .into_response()
+}
+
+impl Place {
+    fn of(rest: &str) -> Result<Self, Problem> {
+        let unknown = || Problem::not_found("subscriptions are at __ds/subscriptions/{id}");
+        if rest == "jwks.json" {
+            return Ok(Self::Keys);
+        }
+        let rest = rest.strip_prefix("subscriptions/").ok_or_else(unknown)?;
+        let (id, call) = rest.split_once('/').unwrap_or((rest, ""));
+        let id: SubscriptionId = percent_decoded(id)?.parse().map_err(Problem::bad_request_from)?;
+        match call.split_once('/').unwrap_or((call, "")) {
+            ("", "") => Ok(Self::Subscription(id)),
+            ("streams", "") => Ok(Self::Streams(id)),
+            ("streams", path) => {
+                let path = percent_decoded(path)?.parse().map_err(Problem::bad_request_from)?;
+                Ok(Self::Stream(id, path))
+            }
+            ("callback" | "ack", "") => Ok(Self::Reports(id)),
+            ("claim", "") => Ok(Self::Claim(id)),
+            ("release", "") => Ok(Self::Release(id)),
+            _ => Err(unknown()),
+        }
+    }
+}
+
+/// The token that came with a wake.
+fn token(head: &Parts) -> Result<&str, Problem> {
+    let value = single(&head.headers, &header::AUTHORIZATION)?;
+    let token = value.and_then(|value| value.split_once(' '));
+    match token {
+        Some((scheme, token)) if scheme.eq_ignore_ascii_case("bearer") => Ok(token.trim()),
+        _ => Err(wake::TokenInvalid.into()),
+    }
+}
+
+async fn read<T: DeserializeOwned>(service: &Service, body: Incoming<'_>) -> Result<T, Problem> {
+    let body = receive(service, body).await?;
+    let unread = |error| Problem::bad_request(format!("the body cannot be read: {error}"));
+    serde_json::from_slice(&body.bytes).map_err(unread)
+}
+
+fn paths(texts: &[String]) -> Result<BTreeSet<StreamPath>, Problem> {
+    if texts.len() > caps::STREAMS_PER_REQUEST_MAX {
+        return Err(wake::BadConfig::TooManyStreams.into());
+    }
+    texts.iter().map(|text| text.parse().map_err(Problem::bad_request_from)).collect()
+}
+
+fn json(status: StatusCode, body: &impl Serialize) -> Response<Body> {
+    let text = serde_json::to_vec(body).unwrap_or_default();
+    Reply::new(status)
+        .header(&header::CONTENT_TYPE, names::JSON.clone())
+        .header(&header::CACHE_CONTROL, names::NO_STORE.clone())
+        .bytes(text.into())
+        .into_response()
+}
+
+fn nothing() -> Response<Body> {
+    Reply::new(StatusCode::NO_CONTENT).into_response()
+}
+
+/// What URLs of streams begin with, as the client would write them.
+fn base(call: &Call<'_>) -> String {
+    match &call.service.settings.public_url {
+        Some(url) => format!("{}/v1/stream", url.trim_end_matches('/')),
+        None => format!("{}://{}/v1/stream", call.scheme(), call.host()),
+    }
+}
+
+#[derive(Deserialize)]
+struct Asked {
+    r#type: String,
+    pattern: Option<String>,
+    streams: Option<Vec<String>>,
+    webhook: Option<WebhookAsked>,
+    wake_stream: Option<String>,
+    lease_ttl_ms: Option<u64>,
+    description: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct WebhookAsked {
+    url: String,
+}
+
+#[derive(Deserialize)]
+struct StreamsAsked {
+    streams: Vec<String>,
+}
+
+#[derive(Deserialize)]
+struct ClaimAsked {
+    worker: String,
+}
+
+#[derive(Deserialize)]
+struct ReportAsked {
+    wake_id: String,
+    generation: u64,
+    #[serde(default)]
+    acks: Vec<Ack>,
+    #[serde(default)]
+    done: bool,
+}
+
+#[derive(Deserialize)]
+struct ReleaseAsked {
+    wake_id: String,
+    generation: u64,
+}
+
+impl Asked {
+    fn config(self) -> Result<Config, Problem> {
+        let delivery = match (&*self.r#type, self.webhook, self.wake_stream) {
+            ("webhook", Some(webhook), _) => Delivery::Webhook(webhook.url),
+            ("webhook", None, _) => return Err(Problem::bad_request("send webhook.url")),
+            ("pull-wake", _, Some(stream)) => {
+                Delivery::PullWake(stream.parse().map_err(Problem::bad_request_from)?)
+            }
+            ("pull-wake", _, None) => return Err(Problem::bad_request("send wake_stream")),
+            _ => return Err(Problem::bad_request("type must be webhook or pull-wake")),
+        };
+        let pattern = self.pattern.map(|text| text.parse()).transpose();
+        let usual = Config::new(delivery);
+        Ok(Config {
+            pattern: pattern.map_err(Problem::bad_request_from)?,
+            streams: paths(&self.streams.unwrap_or_default())?,
+            lease_ttl_ms: self.lease_ttl_ms.unwrap_or(usual.lease_ttl_ms),
+            description: self.description,
+            ..usual
+        })
+    }
+}
+
+#[derive(Serialize)]
+struct Described<'a> {
+    id: &'a str,
+    subscription_id: &'a str,
+    r#type: &'static str,
+    pattern: Option<&'a str>,
+    streams: Vec<LinkBody>,
+    webhook: Option<WebhookBody<'a>>,
+    wake_stream: Option<&'a str>,
+    lease_ttl_ms: u64,
+    created_at: String,
+    status: &'static str,
+    description: Option<&'a str>,
+}
+
+#[derive(Serialize)]
+struct WebhookBody<'a> {
+    url: &'a str,
+    signing: Signing<'a>,
+}
+
+#[derive(Serialize)]
+struct Signing<'a> {
+    alg: &'static str,
+    kid: &'a str,
+    jwks_url: String,
+}
+
+#[derive(Serialize)]
+struct ClaimBody<'a> {
+    wake_id: &'a str,
+    generation: u64,
+    token: &'a str,
+    streams: Vec<WorkBody>,
+    lease_ttl_ms: u64,
+}
+
+#[derive(Serialize)]
+struct ReportBody {
+    ok: bool,
+    next_wake: bool,
+}
+
+impl<'a> From<&'a Claim> for ClaimBody<'a> {
+    fn from(claim: &'a Claim) -> Self {
+        Self {
+            wake_id: &claim.wake_id,
+            generation: claim.generation,
+            token: &claim.token,
+            streams: claim.streams.iter().map(WorkBody::from).collect(),
+            lease_ttl_ms: claim.lease_ttl_ms,
+        }
+    }
+}
+
+fn described<'a>(
+    call: &Call<'_>,
+    subscriptions: &'a dyn Subscriptions,
+    id: &'a SubscriptionId,
+    view: &'a View,
+) -> Described<'a> {
+    let (r#type, webhook, wake_stream) = match &view.config.delivery {
+        Delivery::Webhook(url) => {
+            let jwks_url = format!("{}/__ds/jwks.json", base(call));
+            let kid = subscriptions.keys().active_kid();
+            let signing = Signing { alg: "ed25519", kid, jwks_url };
+            ("webhook", Some(WebhookBody { url, signing }), None)
+        }
+        Delivery::PullWake(stream) => ("pull-wake", None, Some(stream.as_str())),
+    };
+    Described {
+        id: id.as_str(),
+        subscription_id: id.as_str(),
+        r#type,
+        pattern: view.config.pattern.as_ref().map(wire::Glob::as_str),
+        streams: view.links.iter().map(LinkBody::from).collect(),
+        webhook,
+        wake_stream,
+        lease_ttl_ms: view.config.lease_ttl_ms,
+        created_at: Timestamp::from_unix_ms(view.created_at).to_string(),
+        status: if view.is_failing { "failed" } else { "active" },
+        description: view.config.description.as_deref(),
+    }
+}

@@ -1,0 +1,154 @@
+//! Subscriptions over HTTP: what the official suite does not ask.
+
+use std::sync::Arc;
+
+use log::{Log, MemoryLog};
+use serde_json::{Value, json};
+use server::{Auth, Server, Settings, Tokens};
+use sys::{Chance, Sys};
+use wake::{Engine, Keys, NoCourier};
+
+use crate::support::{Answer, Harness, Request, settings};
+
+const ROOT: &str = "/v1/stream/__ds/subscriptions";
+
+async fn start(settings: Settings) -> Harness {
+    let sys = Sys::real();
+    let log = Arc::new(MemoryLog::new(&sys));
+    let keys = Arc::new(Keys::generate(&Chance::real()));
+    let waist: Arc<dyn Log> = log.clone();
+    let engine = Engine::open(waist.clone(), &sys, Arc::new(NoCourier), keys).await.unwrap();
+    let server = Server::bind_with(waist, Some(Arc::new(engine)), sys.clone(), settings).await;
+    Harness::running(sys, log, server.unwrap())
+}
+
+fn pull() -> String {
+    json!({ "type": "pull-wake", "pattern": "events/**", "wake_stream": "wake" }).to_string()
+}
+
+async fn ask(server: &Harness, method: &str, place: &str, token: &str, body: &str) -> Answer {
+    let target = format!("{ROOT}/{place}");
+    let request = Request::new(method, &target).header("content-type", "application/json");
+    let bearer = format!("Bearer {token}");
+    let request = if token.is_empty() { request } else { request.header("authorization", bearer) };
+    server.ask(request.body(body)).await
+}
+
+fn read(answer: &Answer) -> Value {
+    serde_json::from_slice(&answer.body).unwrap()
+}
+
+/// The code, as the APIs of subscriptions give it; it is a problem like every other, too.
+fn error(answer: &Answer) -> String {
+    assert!(!answer.code().is_empty());
+    let document = read(answer);
+    assert_eq!(document["error"]["message"], document["detail"]);
+    document["error"]["code"].as_str().unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn a_worker_goes_all_the_way() {
+    let server = start(settings()).await;
+    server.create("/v1/stream/wake", "application/json").await;
+    ask(&server, "PUT", "s", "", &pull()).await.expect(201);
+    ask(&server, "PUT", "s", "", &pull()).await.expect(200);
+    let other = pull().replace("events", "others");
+    let refused = ask(&server, "PUT", "s", "", &other).await.expect(409);
+    assert_eq!(error(&refused), "SUBSCRIPTION_ALREADY_EXISTS");
+    let idle = ask(&server, "POST", "s/claim", "", r#"{"worker":"one"}"#).await.expect(409);
+    assert_eq!(error(&idle), "NO_PENDING_WORK");
+
+    server.create("/v1/stream/events/a", "application/json").await;
+    server.append("/v1/stream/events/a", "application/json", "[1,2]").await.expect(204);
+    let claim = ask(&server, "POST", "s/claim", "", r#"{"worker":"one"}"#).await.expect(200);
+    let claim = read(&claim);
+    let token = claim["token"].as_str().unwrap();
+    assert_eq!(claim["streams"][0]["acked_offset"], "-1");
+    let taken = ask(&server, "POST", "s/claim", "", r#"{"worker":"two"}"#).await.expect(409);
+    assert_eq!(error(&taken), "ALREADY_CLAIMED");
+    assert_eq!(read(&taken)["error"]["current_holder"], "one");
+
+    let report = |offset: &Value, done: bool| {
+        let acks = json!([{ "stream": "events/a", "offset": offset }]);
+        let (id, generation) = (&claim["wake_id"], &claim["generation"]);
+        json!({ "wake_id": id, "generation": generation, "acks": acks, "done": done }).to_string()
+    };
+    let tail = &claim["streams"][0]["tail_offset"];
+    let beyond = json!("0000000000000009_0000000000000099");
+    let refused = ask(&server, "POST", "s/ack", token, &report(&beyond, true)).await.expect(409);
+    assert_eq!(error(&refused), "INVALID_OFFSET");
+    let refused = ask(&server, "POST", "s/ack", "v1.1.x", &report(tail, true)).await.expect(401);
+    assert_eq!(error(&refused), "TOKEN_INVALID");
+    ask(&server, "POST", "s/ack", token, &report(tail, false)).await.expect(200);
+    let refused = ask(&server, "POST", "s/ack", token, &report(&json!("-1"), true)).await;
+    assert_eq!(error(&refused.expect(400)), "INVALID_REQUEST");
+    let done = ask(&server, "POST", "s/ack", token, &report(tail, true)).await.expect(200);
+    assert_eq!(read(&done), json!({ "ok": true, "next_wake": false }));
+    let late = ask(&server, "POST", "s/ack", token, &report(tail, true)).await.expect(409);
+    assert_eq!(error(&late), "FENCED");
+
+    ask(&server, "DELETE", "s", "", "").await.expect(204);
+    ask(&server, "DELETE", "s", "", "").await.expect(204);
+    assert_eq!(
+        error(&ask(&server, "GET", "s", "", "").await.expect(404)),
+        "SUBSCRIPTION_NOT_FOUND"
+    );
+}
+
+#[tokio::test]
+async fn what_makes_no_subscription_is_told_so() {
+    let server = start(settings()).await;
+    for body in [
+        "",
+        "[]",
+        r#"{"type":"email","pattern":"a"}"#,
+        r#"{"type":"webhook","pattern":"a"}"#,
+        r#"{"type":"pull-wake","pattern":"a"}"#,
+        r#"{"type":"pull-wake","wake_stream":"w"}"#,
+        r#"{"type":"pull-wake","wake_stream":"w","pattern":"a//b"}"#,
+        r#"{"type":"pull-wake","wake_stream":"w","streams":["../x"]}"#,
+        r#"{"type":"pull-wake","wake_stream":"w","streams":["w"]}"#,
+        r#"{"type":"pull-wake","wake_stream":"w","pattern":"a","lease_ttl_ms":1}"#,
+    ] {
+        let refused = ask(&server, "PUT", "s", "", body).await.expect(400);
+        assert_eq!(error(&refused), "INVALID_REQUEST", "{body}");
+    }
+    let hook = r#"{"type":"webhook","pattern":"a","webhook":{"url":"https://a.example"}}"#;
+    let refused = ask(&server, "PUT", "s", "", hook).await.expect(400);
+    assert_eq!(error(&refused), "WEBHOOK_URL_REJECTED");
+    for place in ["s/unknown", "s/claim/x", "a%2Fb", ""] {
+        let status = ask(&server, "PUT", place, "", &pull()).await.status;
+        assert!([400, 404].contains(&status), "{place}: {status}");
+    }
+    ask(&server, "GET", "s", "", "").await.expect(404);
+}
+
+#[tokio::test]
+async fn a_token_must_allow_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let keys = dir.path().join("keys.toml");
+    let (reader, worker, boss) = ("r".repeat(32), "w".repeat(32), "b".repeat(32));
+    let mut text = String::new();
+    for (token, access) in [(&reader, "read"), (&worker, "write"), (&boss, "admin")] {
+        text += &format!(
+            "[[key]]\nname = \"{access}\"\ntoken = \"{token}\"\n\
+             scopes = [{{ glob = \"**\", allow = [\"{access}\"] }}]\n"
+        );
+    }
+    #[expect(clippy::disallowed_methods, reason = "this is the operator")]
+    std::fs::write(&keys, text).unwrap();
+    let auth = Auth::Tokens(Tokens { keys: Some(keys), jwt: None });
+    let server = start(Settings { auth, ..settings() }).await;
+    for token in ["", &reader, &worker] {
+        let status = ask(&server, "PUT", "s", token, &pull()).await.status;
+        assert!([401, 403].contains(&status), "{status}");
+    }
+    ask(&server, "PUT", "s", &boss, &pull()).await.expect(201);
+    ask(&server, "POST", "s/claim", &reader, r#"{"worker":"one"}"#).await.expect(403);
+    let idle = ask(&server, "POST", "s/claim", &worker, r#"{"worker":"one"}"#).await.expect(409);
+    assert_eq!(error(&idle), "NO_PENDING_WORK");
+    // Whoever verifies signatures needs no token.
+    let keys = server.get("/v1/stream/__ds/jwks.json").await.expect(200);
+    assert_eq!(keys.header("content-type"), Some("application/jwk-set+json"));
+    assert_eq!(read(&keys)["keys"][0]["crv"], "Ed25519");
+}
