@@ -78,12 +78,16 @@ impl Engine {
         if let Some((_, missing)) = needs.iter().find(|(has, _)| !has) {
             return Err(OpenError::Lacks(missing));
         }
-        // Watched before anything is looked at, so that nothing falls between.
-        let watch = log.watch(Glob::everything())?;
         let (diary, book) = Diary::open(log.clone()).await?;
+        // Watched before anything is looked at, so that nothing falls between.
+        let watch = match book.len() {
+            0 => None,
+            _ => Some(log.watch(Glob::everything())?),
+        };
         let (inbox, requests) = mpsc::channel(INBOX_MAX);
-        let owner = Owner::new(log, sys, courier, keys.clone(), diary, book, inbox.downgrade());
-        let owner = sys.spawn.task("subscriptions", owner.run(watch, requests));
+        let owner =
+            Owner::new(log, sys, courier, keys.clone(), (diary, book), watch, inbox.downgrade());
+        let owner = sys.spawn.task("subscriptions", owner.run(requests));
         Ok(Self { inbox, owner, keys })
     }
 

@@ -11,7 +11,7 @@ use futures_util::future::{Either, FutureExt as _, select};
 use log::{List, Log, Moved, Unavailable, Watch};
 use sys::{Sys, UnixMs};
 use tokio::sync::{Semaphore, mpsc, oneshot};
-use wire::{Address, Offset, StreamPath};
+use wire::{Address, Glob, Offset, StreamPath};
 
 use super::{
     diary::{Diary, NotWritten},
@@ -107,6 +107,8 @@ pub(super) struct Owner {
     pub(super) keys: Arc<Keys>,
     diary: Diary,
     pub(super) book: Book,
+    /// What moved; none while there is nobody to care.
+    watch: Option<Watch>,
     /// To report back to; weak, so that the owner does not keep itself alive.
     pub(super) inbox: mpsc::WeakSender<Command>,
     pub(super) calls: Arc<Semaphore>,
@@ -129,8 +131,8 @@ impl Owner {
         sys: &Sys,
         courier: Arc<dyn Courier>,
         keys: Arc<Keys>,
-        diary: Diary,
-        book: Book,
+        (diary, book): (Diary, Book),
+        watch: Option<Watch>,
         inbox: mpsc::WeakSender<Command>,
     ) -> Self {
         Self {
@@ -140,6 +142,7 @@ impl Owner {
             keys,
             diary,
             book,
+            watch,
             inbox,
             calls: Arc::new(Semaphore::new(CALLS_MAX)),
             under_way: HashSet::new(),
@@ -147,22 +150,22 @@ impl Owner {
         }
     }
 
-    pub(super) async fn run(mut self, mut watch: Watch, mut inbox: mpsc::Receiver<Command>) {
+    pub(super) async fn run(mut self, mut inbox: mpsc::Receiver<Command>) {
         self.look_at_everything().await;
         let mut batch = Vec::with_capacity(BATCH_MAX);
         let mut is_over = false;
         while !is_over && self.commit().await.is_ok() {
-            match self.wait(&mut watch, &mut inbox, &mut batch).await {
+            match self.wait(&mut inbox, &mut batch).await {
                 Woken::Asked => {
                     // Whoever asks knows what was appended before.
-                    self.catch_up(&mut watch).await;
+                    self.catch_up().await;
                     for command in batch.drain(..) {
                         self.handle(command).await;
                     }
                 }
                 Woken::Hint(hint) => {
                     self.follow(hint).await;
-                    self.catch_up(&mut watch).await;
+                    self.catch_up().await;
                 }
                 Woken::Due => self.do_what_is_due(),
                 Woken::Over => is_over = true,
@@ -172,7 +175,6 @@ impl Owner {
 
     async fn wait(
         &mut self,
-        watch: &mut Watch,
         inbox: &mut mpsc::Receiver<Command>,
         batch: &mut Vec<Command>,
     ) -> Woken {
@@ -184,8 +186,15 @@ impl Owner {
                 None => std::future::pending().await,
             }
         };
+        let watch = &mut self.watch;
+        let hint = async {
+            match watch {
+                Some(watch) => watch.next().await,
+                None => std::future::pending().await,
+            }
+        };
         let asked = std::pin::pin!(inbox.recv_many(batch, BATCH_MAX));
-        let hint = std::pin::pin!(watch.next());
+        let hint = std::pin::pin!(hint);
         let timer = std::pin::pin!(timer);
         match select(asked, select(hint, timer)).await {
             Either::Left((0, _)) | Either::Right((Either::Left((None, _)), _)) => Woken::Over,
@@ -213,6 +222,10 @@ impl Owner {
                 let found = self.find(&id).map(|_| ()).map_err(ChangeError::from);
                 if found.is_ok() {
                     self.stage(&id, vec![Event::Deleted]);
+                }
+                // Appends need not tell what nobody follows.
+                if self.book.len() == 0 {
+                    self.watch = None;
                 }
                 self.answer(reply, found);
             }
@@ -266,6 +279,7 @@ impl Owner {
         if self.book.len() >= SUBSCRIPTIONS_MAX {
             return Err(TooMany.into());
         }
+        self.watch()?;
         let mut subscription = Subscription::new(config, base, self.now());
         link_existing(&*self.log, &mut subscription).await?;
         self.stage(id, vec![Event::Is(Box::new(subscription.clone()))]);
@@ -351,13 +365,23 @@ impl Owner {
     }
 
     /// Follows the hints that are there.
-    async fn catch_up(&mut self, watch: &mut Watch) {
+    async fn catch_up(&mut self) {
         for _ in 0..BATCH_MAX {
-            match watch.next().now_or_never() {
+            let hint = self.watch.as_mut().and_then(|watch| watch.next().now_or_never());
+            match hint {
                 Some(Some(hint)) => self.follow(hint).await,
                 Some(None) | None => return,
             }
         }
+    }
+
+    /// Watches from now on, unless it does already.
+    fn watch(&mut self) -> Result<(), Unavailable> {
+        if self.watch.is_none() {
+            let watch = self.log.watch(Glob::everything());
+            self.watch = Some(watch.map_err(|_| Unavailable::Overloaded)?);
+        }
+        Ok(())
     }
 
     async fn follow(&mut self, hint: Moved) {
@@ -486,6 +510,9 @@ impl Owner {
             match Diary::open(self.log.clone()).await {
                 Ok((diary, book)) => {
                     (self.diary, self.book) = (diary, book);
+                    if self.book.len() > 0 && self.watch().is_err() {
+                        continue;
+                    }
                     return Box::pin(self.look_at_everything()).await;
                 }
                 Err(error) => tracing::warn!(%error, "subscriptions cannot be read yet"),
