@@ -64,7 +64,7 @@ async fn bind(
     store: &Store,
     settings: server::Settings,
 ) -> Result<Server, server::BindError> {
-    let subscriptions = Some(store.subscriptions());
+    let subscriptions = store.subscriptions();
     Server::bind_with(store.log(), subscriptions, sys.clone(), settings).await
 }
 

@@ -86,7 +86,7 @@ fn describe(dir: &Path, report: &Report, repaired: &[String]) -> String {
     }
     text.push_str(match report.is_sound() {
         true if !repaired.is_empty() => "What is left is sound; what was cut off is set aside.\n",
-        true => "Everything that was acknowledged is there.\n",
+        true => "Everything here is sound.\n",
         false => "Something that was acknowledged is damaged or missing.\n",
     });
     text

@@ -506,7 +506,7 @@ fn the_doctor_tells_a_sound_directory_from_a_damaged_one() {
     assert!(doctor(&[]).failed(1).contains("streams: there is no such directory"));
     write_three_messages(&place.dir.path().join("streams"));
     let told = doctor(&[]).ok();
-    assert!(told.contains("1 stream, 3 messages") && told.contains("is there."), "{told}");
+    assert!(told.contains("1 stream, 3 messages") && told.contains("is sound."), "{told}");
     assert_eq!(objects(&doctor(&["--json"]).ok())[0]["sound"], true);
 
     let segment = place.dir.path().join("streams/wal/slot-000000");

@@ -82,7 +82,7 @@ impl Courier for Webhooks {
             let subscription = letter.call.subscription.clone();
             self.post(letter)
                 .await
-                .inspect_err(|why| tracing::debug!(%subscription, why, "a webhook was not reached"))
+                .inspect_err(|why| tracing::warn!(%subscription, why, "a webhook was not reached"))
                 .ok()
         })
     }

@@ -11,11 +11,8 @@ use anyhow::{Context, Result, bail, ensure};
 
 use crate::{child::OwnedChild, server::LONG_POLL_MS};
 
-/// Whether the server offers subscriptions; the suite skips their tests where it does not.
-const SUBSCRIPTIONS: bool = true;
-
-/// How many tests a whole run has: all of the suite, less the six of subscriptions.
-pub const TESTS_EXPECTED: u32 = if SUBSCRIPTIONS { 338 } else { 332 };
+/// How many tests a whole run has: all of the suite, the six of subscriptions included.
+pub const TESTS_EXPECTED: u32 = 338;
 
 const RUN_TIME_MAX: Duration = Duration::from_secs(300);
 
@@ -62,7 +59,7 @@ impl<'a> Suite<'a> {
             .arg(format!("--outputFile={}", results_path.display()))
             .env("CONFORMANCE_URL", url)
             .env("CONFORMANCE_LONG_POLL_MS", LONG_POLL_MS.to_string())
-            .env("CONFORMANCE_SUBSCRIPTIONS", SUBSCRIPTIONS.to_string())
+            .env("CONFORMANCE_SUBSCRIPTIONS", "true")
             .current_dir(self.node_dir)
             .stdin(Stdio::null())
             .stdout(Stdio::null());

@@ -20,7 +20,8 @@ fuzz_target!(|messages: Vec<&[u8]>| {
     }
     let (mut cut, mut ticks) = (State::new(), Ticks::new());
     for (position, message) in messages.iter().enumerate() {
-        for tick in [ticks.push(Position::new(position as u64), message), ticks.up_to_date()].into_iter().flatten() {
+        let pushed = ticks.push(Position::new(position as u64), message);
+        for tick in [pushed, ticks.up_to_date()].into_iter().flatten() {
             cut.apply(tick);
         }
     }

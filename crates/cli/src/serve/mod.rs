@@ -31,8 +31,7 @@ pub(crate) fn run(flags: Flags) -> Result<(), Failure> {
     runtime()?.block_on(async {
         let store = Store::open(&sys, config.engine).await?;
         let server =
-            Server::bind_with(store.log(), Some(store.subscriptions()), sys.clone(), config.server)
-                .await;
+            Server::bind_with(store.log(), store.subscriptions(), sys.clone(), config.server).await;
         run_until_signal(&sys, server.map_err(|error| cannot_bind(&error))?, store).await
     })?;
     hook.report()

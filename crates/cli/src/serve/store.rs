@@ -14,7 +14,8 @@ use crate::{config::Engine, failure::Failure};
 #[derive(Debug)]
 pub(crate) struct Store {
     log: Kind,
-    subscriptions: Arc<wake::Engine>,
+    /// None if they cannot be read: streams are served all the same.
+    subscriptions: Option<Arc<wake::Engine>>,
 }
 
 #[derive(Debug)]
@@ -36,9 +37,11 @@ impl Store {
             }
         };
         let courier = Arc::new(Webhooks::new());
-        let subscriptions = wake::Engine::open(log.waist(), sys, courier, keys).await;
-        let subscriptions = Arc::new(subscriptions.map_err(Failure::refused)?);
-        Ok(Self { log, subscriptions })
+        let opened = wake::Engine::open(log.waist(), sys, courier, keys).await;
+        let subscriptions = opened.inspect_err(|error| {
+            tracing::error!(%error, "subscriptions cannot be read: nobody is woken");
+        });
+        Ok(Self { log, subscriptions: subscriptions.ok().map(Arc::new) })
     }
 
     /// The waist of it.
@@ -46,14 +49,14 @@ impl Store {
         self.log.waist()
     }
 
-    pub(crate) fn subscriptions(&self) -> Arc<dyn Subscriptions> {
-        self.subscriptions.clone()
+    pub(crate) fn subscriptions(&self) -> Option<Arc<dyn Subscriptions>> {
+        self.subscriptions.clone().map(|engine| engine as Arc<dyn Subscriptions>)
     }
 
     /// Makes everything that was accepted durable, then ends.
     pub(crate) async fn close(self) {
         // Whoever still holds it finds it closed with the log.
-        if let Ok(subscriptions) = Arc::try_unwrap(self.subscriptions) {
+        if let Some(Ok(subscriptions)) = self.subscriptions.map(Arc::try_unwrap) {
             subscriptions.close().await;
         }
         match self.log {

@@ -97,6 +97,10 @@ pub fn examine(sys: &Sys, dir: &Path) -> Result<Report, OpenError> {
         }
         Err(error) => return Err(error),
     }
+    if !report.is_sound() {
+        // What the log would be without the damage is anybody's guess.
+        return Ok(report);
+    }
     let hot = Arc::new(Hot::new(0));
     read_everything(&recovery, &Reader { files, hot, salt }, &mut report);
     Ok(report)

@@ -17,6 +17,9 @@ const SEGMENT_BYTES: u32 = 1024 * 1024;
 /// A segment holds many commits.
 const COMMIT_BYTES_MAX: usize = SEGMENT_BYTES as usize / 16;
 
+/// What every data directory has.
+const FORMAT_FILE: &str = "FORMAT";
+
 /// An open data directory.
 #[derive(Debug)]
 pub(in crate::stream) struct Local {
@@ -25,7 +28,7 @@ pub(in crate::stream) struct Local {
 
 impl Local {
     pub(super) async fn open(sys: &Sys, dir: &Path, needs: Needs) -> Result<Self, Failure> {
-        if needs == Needs::Data && !dir.is_dir() {
+        if needs == Needs::Data && !dir.join(FORMAT_FILE).is_file() {
             let advice = "there are no streams here; create one, or name the place with \
                           --data-dir or --url";
             return Err(Failure::about(dir.display(), advice));
