@@ -168,7 +168,10 @@ impl Committer {
             }
             self.commit();
             if let Some(reply) = closed {
-                drop(inbox);
+                // A sender that was let in puts its request into the queue even after the queue is
+                // dropped, and would wait there for ever: the queue ends when the last one has.
+                inbox.close();
+                while inbox.recv().await.is_some() {}
                 drop(self);
                 let _ = reply.send(());
                 return;

@@ -171,6 +171,9 @@ impl Owner {
                 Woken::Over => is_over = true,
             }
         }
+        // Who was let in must not wait for an answer that never comes.
+        inbox.close();
+        while inbox.recv().await.is_some() {}
     }
 
     async fn wait(
