@@ -33,6 +33,6 @@ pub use error::{
     ProgressError, SubscriptionExists, SubscriptionNotFound, TokenInvalid, TooMany,
     WebhookUrlRejected,
 };
-pub use keys::{BadKeys, Keys, PublicKey};
+pub use keys::{BadKeys, Keys, PublicKey, TooManyKeys};
 pub use subscription::{Ack, Progress, Reply};
 use token::Secret;
