@@ -51,7 +51,8 @@ impl ReadParams {
         let names = ["offset", "live", "cursor", "bytes_max"];
         let [offset, live, cursor, bytes_max] = known(query, names)?;
         let bytes_max = bytes_max.map(|text| text.parse::<usize>()).transpose();
-        let bytes_max = bytes_max.map_err(|_| Problem::bad_request("bytes_max must be a number"))?;
+        let bytes_max =
+            bytes_max.map_err(|_| Problem::bad_request("bytes_max must be a number"))?;
         let live = match live.as_deref() {
             None => Live::CatchUp,
             Some("long-poll") => Live::LongPoll,
@@ -106,6 +107,12 @@ pub(crate) fn list(query: Option<&str>) -> Result<List, Problem> {
         after: after.map_err(Problem::bad_request_from)?,
         limit,
     })
+}
+
+/// The tail that somebody waits to be passed: `?after=`.
+pub(crate) fn after(query: Option<&str>) -> Result<Option<Offset>, Problem> {
+    let [after] = known(query, ["after"])?;
+    after.map(|token| token.parse()).transpose().map_err(Problem::bad_request_from)
 }
 
 /// Which streams to watch: `?watch=`.
