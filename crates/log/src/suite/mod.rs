@@ -76,8 +76,26 @@ macro_rules! suite {
         );
     };
     ($make:expr, $runtime:expr) => {
-        $crate::suite! {
-            @groups $make, $runtime;
+        $crate::suite_list! { suite_tests, $make, $runtime }
+    };
+}
+
+/// A test of the suite, for those who run them by their names.
+pub type Test = fn(Subject) -> std::pin::Pin<Box<dyn std::future::Future<Output = ()>>>;
+
+/// All tests, by group and name.
+#[must_use]
+pub fn all() -> Vec<(&'static str, Test)> {
+    crate::suite_list! { suite_entries }
+}
+
+/// Hands the list of tests to another macro of this crate. Part of [`crate::suite!`].
+#[doc(hidden)]
+#[macro_export]
+macro_rules! suite_list {
+    ($callback:ident $(, $argument:expr)*) => {
+        $crate::$callback! {
+            $($argument),*;
             append: [
                 messages_keep_their_boundaries_and_order,
                 any_byte_comes_back_as_it_was,
@@ -263,8 +281,14 @@ macro_rules! suite {
             ],
         }
     };
+}
+
+/// One `#[test]` for each test of the list. Part of [`crate::suite!`].
+#[doc(hidden)]
+#[macro_export]
+macro_rules! suite_tests {
     (
-        @groups $make:expr, $runtime:expr;
+        $make:expr, $runtime:expr;
         $($group:ident: [$($test:ident,)*],)*
     ) => {$(
         mod $group {
@@ -279,6 +303,18 @@ macro_rules! suite {
             )*
         }
     )*};
+}
+
+/// The list as values. Part of [`all`].
+#[doc(hidden)]
+#[macro_export]
+macro_rules! suite_entries {
+    (; $($group:ident: [$($test:ident,)*],)*) => {
+        vec![$($((
+            concat!(stringify!($group), "::", stringify!($test)),
+            (|subject| Box::pin($crate::suite::$group::$test(subject))) as $crate::suite::Test,
+        ),)*)*]
+    };
 }
 
 #[cfg(test)]
