@@ -2,11 +2,13 @@
 
 use std::{fmt, future::Future, pin::Pin};
 
+use log::Unavailable;
 use serde::{Deserialize, Serialize};
 use wire::{Offset, StreamPath};
 
 use crate::{
-    ChangeError, ClaimError, Config, CreateError, Keys, Progress, ProgressError, SubscriptionId,
+    ChangeError, ClaimError, Config, CreateError, Progress, ProgressError, PublicKey,
+    SubscriptionId,
 };
 
 /// An answer on its way.
@@ -19,8 +21,8 @@ pub type Answer<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 /// the reporter is fenced. What a wake asks for is asked again until it is acknowledged, so work
 /// is done at least once, and twice only by a worker that lost its lease or its report.
 pub trait Subscriptions: fmt::Debug + Send + Sync {
-    /// What webhooks are signed with.
-    fn keys(&self) -> &Keys;
+    /// The keys that receivers of webhooks may verify with; the one that signs stands first.
+    fn keys(&self) -> Answer<'_, Result<Vec<PublicKey>, Unavailable>>;
 
     /// Makes a subscription, or confirms one that is the same. Streams that match already are
     /// linked at their tails: what they hold is not work. `base` is what URLs of this server

@@ -59,7 +59,7 @@ async fn answer(
     match (&place, &head.method) {
         (Place::Keys, &Method::GET | &Method::HEAD) => {
             admit(service, peer, head, None)?;
-            return Ok(keys(service, subscriptions));
+            return keys(subscriptions).await;
         }
         // Their tokens come from wakes, not from the operator.
         (Place::Reports(id), &Method::POST) => {
@@ -91,7 +91,7 @@ async fn manage(
         (Place::Subscription(id), &Method::PUT) => create(call, subscriptions, &id, body).await,
         (Place::Subscription(id), &Method::GET | &Method::HEAD) => {
             let view = subscriptions.get(&id).await?;
-            Ok(json(StatusCode::OK, &described(call, subscriptions, &id, &view)))
+            describe(call, StatusCode::OK, subscriptions, &id, &view).await
         }
         (Place::Subscription(id), &Method::DELETE) => match subscriptions.delete(&id).await {
             Ok(()) | Err(wake::ChangeError::NotFound(_)) => Ok(nothing()),
@@ -119,7 +119,7 @@ async fn create(
     let asked: Asked = read(call.service, body).await?;
     let Created { is_new, view } = subscriptions.create(id, asked.config()?, base(call)).await?;
     let status = if is_new { StatusCode::CREATED } else { StatusCode::OK };
-    Ok(json(status, &described(call, subscriptions, id, &view)))
+    describe(call, status, subscriptions, id, &view).await
 }
 
 async fn claim(
@@ -169,15 +169,13 @@ async fn release(
     Ok(nothing())
 }
 
-fn keys(service: &Service, subscriptions: &dyn Subscriptions) -> Response<Body> {
-    let now = service.sys.clock.unix_ms();
-    let keys: Vec<_> = subscriptions.keys().published(now).collect();
-    let body = serde_json::json!({ "keys": keys }).to_string();
-    Reply::new(StatusCode::OK)
+async fn keys(subscriptions: &dyn Subscriptions) -> Result<Response<Body>, Problem> {
+    let body = serde_json::json!({ "keys": subscriptions.keys().await? }).to_string();
+    Ok(Reply::new(StatusCode::OK)
         .header(&header::CONTENT_TYPE, names::JWK_SET.clone())
         .header(&header::CACHE_CONTROL, names::FIVE_MINUTES.clone())
         .bytes(body.into())
-        .into_response()
+        .into_response())
 }
 
 impl Place {
@@ -368,16 +366,30 @@ impl<'a> From<&'a Claim> for ClaimBody<'a> {
     }
 }
 
+async fn describe(
+    call: &Call<'_>,
+    status: StatusCode,
+    subscriptions: &dyn Subscriptions,
+    id: &SubscriptionId,
+    view: &View,
+) -> Result<Response<Body>, Problem> {
+    let keys = match &view.config.delivery {
+        Delivery::Webhook(_) => subscriptions.keys().await?,
+        Delivery::PullWake(_) => Vec::new(),
+    };
+    let kid = keys.first().map_or("", |key| &key.kid);
+    Ok(json(status, &described(call, kid, id, view)))
+}
+
 fn described<'a>(
     call: &Call<'_>,
-    subscriptions: &'a dyn Subscriptions,
+    kid: &'a str,
     id: &'a SubscriptionId,
     view: &'a View,
 ) -> Described<'a> {
     let (r#type, webhook, wake_stream) = match &view.config.delivery {
         Delivery::Webhook(url) => {
             let jwks_url = format!("{}/__ds/jwks.json", base(call));
-            let kid = subscriptions.keys().active_kid();
             let signing = Signing { alg: "ed25519", kid, jwks_url };
             ("webhook", Some(WebhookBody { url, signing }), None)
         }

@@ -8,7 +8,7 @@ mod views;
 use std::sync::Arc;
 
 use log::{AppendError, CreateError as LogCreateError, Log, ReadError, Unavailable, WatchError};
-use sys::{Sys, Task};
+use sys::{Clock, Sys, Task};
 use thiserror::Error;
 use tokio::sync::{mpsc, oneshot};
 use wire::{Glob, StreamPath};
@@ -19,7 +19,7 @@ use self::{
 };
 use crate::{
     Answer, ChangeError, Claim, ClaimError, Config, Courier, CreateError, Created, Keys, Progress,
-    ProgressError, Reported, SubscriptionId, Subscriptions, View,
+    ProgressError, PublicKey, Reported, SubscriptionId, Subscriptions, View,
 };
 
 /// Requests that may wait for the owner; more are refused.
@@ -32,6 +32,7 @@ pub struct Engine {
     inbox: mpsc::Sender<Command>,
     owner: Task,
     keys: Arc<Keys>,
+    clock: Clock,
 }
 
 /// Why an engine could not start.
@@ -88,7 +89,7 @@ impl Engine {
         let owner =
             Owner::new(log, sys, courier, keys.clone(), (diary, book), watch, inbox.downgrade());
         let owner = sys.spawn.task("subscriptions", owner.run(requests));
-        Ok(Self { inbox, owner, keys })
+        Ok(Self { inbox, owner, keys, clock: sys.clock.clone() })
     }
 
     /// Stops, and waits until everything under way is written.
@@ -115,8 +116,9 @@ impl Engine {
 }
 
 impl Subscriptions for Engine {
-    fn keys(&self) -> &Keys {
-        &self.keys
+    fn keys(&self) -> Answer<'_, Result<Vec<PublicKey>, Unavailable>> {
+        let published = self.keys.published(self.clock.unix_ms()).cloned().collect();
+        Box::pin(std::future::ready(Ok(published)))
     }
 
     fn create<'a>(
