@@ -28,6 +28,10 @@ pub const KEYS_LIFE: Duration = Duration::from_mins(5);
 pub const KEYS_PAUSE: Duration = Duration::from_secs(10);
 /// How long one look may take.
 pub const KEYS_PATIENCE: Duration = Duration::from_secs(10);
+/// Wakes that a worker takes before it looks whether it should stop.
+pub const WAKES_IN_A_ROW_MAX: u32 = 1_000;
+/// The wait before a worker tries again to reach its server, more or less.
+pub const FOLLOW_PAUSE: Duration = Duration::from_secs(1);
 /// Bytes of a wake stream that are read at once.
 pub const FEED_BYTES: usize = 64 * 1024;
 

@@ -5,6 +5,7 @@ use clap::{Parser, Subcommand};
 use crate::{
     config::{DevFlags, Flags},
     doctor::DoctorArgs,
+    keys::KeysArgs,
     stream::StreamArgs,
 };
 
@@ -35,7 +36,8 @@ Each option can also be given in the environment, as HEADWATER_ and its name in 
 (HEADWATER_DATA_DIR), or in the file named by --config, by its name (data-dir = \"streams\"). The
 command line wins over the environment, and the environment over the file.
 
-SIGTERM or Ctrl-C lets answers under way finish and ends the server; a second ends it now.";
+SIGTERM or Ctrl-C lets answers under way finish and ends the server; a second ends it now. SIGHUP
+takes the keys that `headwater keys rotate` made.";
 
 #[derive(Debug, Parser)]
 #[command(name = "headwater", version, about = ABOUT, after_help = FIRST_STEPS)]
@@ -56,6 +58,9 @@ pub(crate) enum Command {
 
     /// Work with streams, in a data directory or on a server
     Stream(StreamArgs),
+
+    /// Tell what webhooks are signed with, and replace it
+    Keys(KeysArgs),
 
     /// Examine a data directory that no server has open, and mend it with --repair
     Doctor(DoctorArgs),

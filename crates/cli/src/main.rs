@@ -5,13 +5,14 @@
 //!
 //! In reading order: `args` is what can be asked; `config` is what a server goes by and where each
 //! value came from; `serve` and `dev` run a server; `stream` works with streams in a directory or
-//! on a server; `doctor` looks after a directory. `failure` and `output` are what people see.
+//! on a server; `keys` and `doctor` look after a directory. `failure` and `output` are what people see.
 
 mod args;
 mod config;
 mod dev;
 mod doctor;
 mod failure;
+mod keys;
 mod output;
 mod serve;
 mod stream;
@@ -40,6 +41,7 @@ fn run(args: Args) -> Result<(), Failure> {
         Command::Dev(flags) => dev::run(flags),
         Command::Serve(flags) => serve::run(flags),
         Command::Stream(args) => stream::run(args),
+        Command::Keys(args) => keys::run(&args),
         Command::Doctor(args) => doctor::run(&args),
     }
 }

@@ -27,6 +27,8 @@ pub const LEASE_MAX: Duration = Duration::from_mins(10);
 /// How long a key that signs no more is published: what it signed is believed for five minutes,
 /// and whoever verifies may keep the list of keys for as long.
 pub const RETIRED_KEY_LIFE: Duration = Duration::from_mins(15);
+/// Keys that are published at a time; further ones wait until the oldest are forgotten.
+pub const KEYS_MAX: usize = 16;
 /// The wait after the first failure; each further one doubles it.
 pub const RETRY_FIRST: Duration = Duration::from_secs(1);
 /// The longest wait.

@@ -2,7 +2,10 @@
 //!
 //! They are no log data: whoever opens an engine brings them, from a file or from a vault.
 
-use std::fmt;
+use std::{
+    fmt,
+    sync::{Arc, Mutex, PoisonError},
+};
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use ring::signature::{Ed25519KeyPair, KeyPair as _};
@@ -11,7 +14,10 @@ use sha2::{Digest as _, Sha256};
 use sys::{Chance, UnixMs};
 use thiserror::Error;
 
-use crate::{Secret, caps::RETIRED_KEY_LIFE};
+use crate::{
+    Secret,
+    caps::{KEYS_MAX, RETIRED_KEY_LIFE},
+};
 
 /// The keys of one engine. The newest signs; those before it are still published for a while.
 pub struct Keys {
@@ -36,6 +42,11 @@ pub struct PublicKey {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("the keys cannot be read: {0}")]
 pub struct BadKeys(String);
+
+/// Keys are replaced faster than they can be forgotten.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("{KEYS_MAX} keys are published already; wait until receivers need the oldest no more")]
+pub struct TooManyKeys;
 
 /// As they stand in a file.
 #[derive(Clone, Serialize, Deserialize)]
@@ -90,23 +101,33 @@ impl Keys {
     /// The same keys with another one that signs from now on. The last one is published until
     /// whatever it signed is too old to be believed.
     ///
+    /// # Errors
+    /// [`TooManyKeys`] if too many of the last ones are still published.
+    ///
     /// # Panics
     /// If the operating system has no randomness to give.
-    #[must_use]
-    pub fn rotated(&self, chance: &Chance, now: UnixMs) -> Self {
+    pub fn rotated(&self, chance: &Chance, now: UnixMs) -> Result<Self, TooManyKeys> {
         let mut stored = self.stored.clone();
         stored.signing.retain(|key| is_published(key.retired_at.map(UnixMs::new), now));
+        if stored.signing.len() >= KEYS_MAX {
+            return Err(TooManyKeys);
+        }
         if let Some(last) = stored.signing.first_mut() {
             last.retired_at = Some(now.get());
         }
         stored.signing.insert(0, StoredKey { seed: random(chance), retired_at: None });
-        Self::load(stored).expect("32 random bytes make a key")
+        Ok(Self::load(stored).expect("32 random bytes make a key"))
     }
 
-    /// The keys that receivers may verify with.
+    /// The keys that receivers may verify with; the one that signs stands first.
     pub fn published(&self, now: UnixMs) -> impl Iterator<Item = &PublicKey> {
+        self.terms(now).map(|(key, _)| key)
+    }
+
+    /// The same, and until when each is published; none for the one that signs.
+    pub fn terms(&self, now: UnixMs) -> impl Iterator<Item = (&PublicKey, Option<UnixMs>)> {
         let published = self.signing.iter().filter(move |key| is_published(key.retired_at, now));
-        published.map(|key| &key.public)
+        published.map(|key| (&key.public, key.retired_at.map(|at| at.plus(RETIRED_KEY_LIFE))))
     }
 
     /// The name of the key that signs.
@@ -137,6 +158,28 @@ impl Keys {
         }
         let secret = Secret::new(&bytes(&stored.token_secret)?);
         Ok(Self { stored, signing, secret })
+    }
+}
+
+/// The keys that count now. Others may take their place while an engine runs: what is under way
+/// goes on with those it began with.
+#[derive(Debug)]
+pub(crate) struct Keyring {
+    /// Held for the moment of a look, never across an await.
+    keys: Mutex<Arc<Keys>>,
+}
+
+impl Keyring {
+    pub(crate) fn new(keys: Arc<Keys>) -> Self {
+        Self { keys: Mutex::new(keys) }
+    }
+
+    pub(crate) fn current(&self) -> Arc<Keys> {
+        self.keys.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn replace(&self, keys: Arc<Keys>) {
+        *self.keys.lock().unwrap_or_else(PoisonError::into_inner) = keys;
     }
 }
 
@@ -204,13 +247,27 @@ mod tests {
         let old = Keys::generate(&chance);
         let signature = old.sign(b"body", NOW);
         assert!(signature.starts_with("t=1700000000,kid=ds_"));
-        let new = Keys::from_text(&old.rotated(&chance, NOW).to_text()).unwrap();
+        let new = Keys::from_text(&old.rotated(&chance, NOW).unwrap().to_text()).unwrap();
         assert_ne!(new.active_kid(), old.active_kid());
         assert!(verifies(&new, &signature, b"body", NOW));
         assert!(!verifies(&new, &signature, b"other", NOW));
         let later = NOW.plus(RETIRED_KEY_LIFE);
         assert!(!verifies(&new, &signature, b"body", later));
-        assert_eq!(new.rotated(&chance, later).published(later).count(), 2);
+        assert_eq!(new.rotated(&chance, later).unwrap().published(later).count(), 2);
+        let until: Vec<_> = new.terms(NOW).map(|(_, until)| until).collect();
+        assert_eq!(until, [None, Some(later)]);
+    }
+
+    #[test]
+    fn keys_are_not_replaced_faster_than_forgotten() {
+        let chance = Chance::seeded(1);
+        let mut keys = Keys::generate(&chance);
+        for _ in 1..KEYS_MAX {
+            keys = keys.rotated(&chance, NOW).unwrap();
+        }
+        assert_eq!(keys.rotated(&chance, NOW).unwrap_err(), TooManyKeys);
+        let later = NOW.plus(RETIRED_KEY_LIFE);
+        assert_eq!(keys.rotated(&chance, later).unwrap().published(later).count(), 2);
     }
 
     #[test]

@@ -36,7 +36,7 @@ pub use error::{
     ProgressError, SubscriptionExists, SubscriptionNotFound, TokenInvalid, TooMany,
     WebhookUrlRejected,
 };
-pub use keys::{BadKeys, Keys, PublicKey};
+pub use keys::{BadKeys, Keys, PublicKey, TooManyKeys};
 pub use notice::{Announcement, BadAnnouncement, BadNotice, WakeNotice};
 pub use signature::{BadSignature, Signature, verify};
 pub use subscription::{Ack, Progress, Reply};

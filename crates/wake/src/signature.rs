@@ -214,7 +214,7 @@ mod tests {
     fn a_key_that_was_replaced_is_believed_while_it_is_published() {
         let chance = Chance::seeded(1);
         let old = Keys::generate(&chance);
-        let new = old.rotated(&chance, NOW);
+        let new = old.rotated(&chance, NOW).unwrap();
         assert_eq!(check(&new, &old.sign(b"body", NOW), b"body", NOW), Ok(()));
         assert_eq!(check(&new, &new.sign(b"body", NOW), b"body", NOW), Ok(()));
         let unknown = |keys: &Keys| Err(BadSignature::UnknownKey(keys.active_kid().to_owned()));

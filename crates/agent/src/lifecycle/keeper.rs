@@ -19,11 +19,13 @@ use crate::caps::{HEARTBEATS_PER_LEASE, REPORTS_WAITING_MAX, RETRIES_PER_LEASE};
 /// What a keeper may be asked.
 #[derive(Debug)]
 pub(super) enum Message {
-    Heartbeat { reply: oneshot::Sender<Result<(), Lost>> },
-    Checkpoint { checkpoints: Vec<Checkpoint>, reply: oneshot::Sender<Result<(), CheckpointError>> },
-    Complete { finish: Finish, reply: oneshot::Sender<Result<Completed, Unkept>> },
+    Heartbeat { reply: Reply<(), Lost> },
+    Checkpoint { checkpoints: Vec<Checkpoint>, reply: Reply<(), CheckpointError> },
+    Complete { finish: Finish, reply: Reply<Completed, Unkept> },
     Fail { why: String, reply: oneshot::Sender<()> },
 }
+
+type Reply<T, E> = oneshot::Sender<Result<T, E>>;
 
 /// Why a report was given up.
 #[derive(Clone, Debug)]

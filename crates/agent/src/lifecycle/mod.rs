@@ -13,13 +13,15 @@
 //! [`drain_until_idle`] is a shape for the work: cycle after cycle, until nothing is left or
 //! time is up. [`WebhookDesk`] takes wakes that came by a webhook and runs each once;
 //! [`KeyRing`] tells whether they came from whom we trust. [`WakeFeed`] waits for the next wake
-//! of a pulled subscription, and [`run_wakes`] works until there is none.
+//! of a pulled subscription, [`run_wakes`] works until there is none, and [`follow_wakes`] does
+//! both for ever.
 
 mod cancel;
 mod contract;
 mod desk;
 mod drain;
 mod feed;
+mod follow;
 mod keeper;
 mod keyring;
 mod pull;
@@ -37,6 +39,7 @@ pub use contract::{
 pub use desk::{DeskSettings, Mode, WakeAnswer, WebhookDesk, WorkError};
 pub use drain::{Drain, DrainEnd, DrainError, DrainLimits, Drained, drain_until_idle};
 pub use feed::{FeedError, WakeFeed};
+pub use follow::{FollowError, follow_wakes};
 pub use keyring::{KeyRing, KeySource, NotVerified};
 pub use pull::{BadWorker, PullWakeLifecycle};
 pub use run::{Ran, RunError, run_wakes, run_with_lifecycle};

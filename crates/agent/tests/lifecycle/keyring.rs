@@ -76,7 +76,7 @@ fn a_new_key_is_looked_for_and_made_up_ones_do_not_hurry_us() {
     simulate(|world| async move {
         let chance = Chance::seeded(1);
         let old = Keys::generate(&chance);
-        let new = old.rotated(&chance, world.sys.clock.unix_ms());
+        let new = old.rotated(&chance, world.sys.clock.unix_ms()).unwrap();
         let stranger = Keys::generate(&chance);
         let (board, ring) = Board::new(&world, old);
         let forged = || stranger.sign(BODY.as_bytes(), world.sys.clock.unix_ms());

@@ -2,11 +2,17 @@
 
 use std::{
     convert::Infallible,
-    sync::atomic::{AtomicU32, Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
 };
 
-use agent::lifecycle::{BadWorker, FeedError, Finish, PullWakeLifecycle, WakeFeed, run_wakes};
+use agent::lifecycle::{
+    BadWorker, FeedError, Finish, FollowError, PullWakeLifecycle, WakeFeed, follow_wakes, run_wakes,
+};
 use log::{Append, ReadError};
+use parking_lot::Mutex;
 use wake::Subscriptions as _;
 use wire::{Address, Messages};
 
@@ -71,6 +77,46 @@ fn a_worker_that_falls_silent_is_followed_by_another() {
         let announced = feed.next().await.unwrap();
         assert_eq!(announced.generation, 2);
         assert_eq!(run_wakes(&world.sys, &worker, 10, done).await.unwrap(), 1);
+    });
+}
+
+#[test]
+fn a_worker_goes_on_after_failures_and_outages_until_its_subscription_is_gone() {
+    simulate(|world| async move {
+        world.subscribe().await;
+        let mut feed = WakeFeed::open(world.log.clone(), path("wake")).await.unwrap();
+        let (runs, worker) = (Arc::new(AtomicU32::new(0)), world.worker());
+        let (counted, sys) = (runs.clone(), world.sys.clone());
+        let stopped = Arc::new(Mutex::new(None));
+        let told = stopped.clone();
+        world.sys.spawn.task("worker", async move {
+            let work = |_| {
+                let run = counted.fetch_add(1, Ordering::Relaxed) + 1;
+                async move { if run == 2 { Err("out of luck") } else { Ok(Finish::Done) } }
+            };
+            let Err(why) = follow_wakes(&sys, &worker, &mut feed, work).await;
+            *told.lock() = Some(why);
+        });
+        let runs = || runs.load(Ordering::Relaxed);
+        let tail = world.append("events/a").await;
+        assert_eq!((runs(), world.acked("events/a").await), (1, Some(tail)));
+        let tail = world.append("events/a").await;
+        assert_eq!((runs(), world.acked("events/a").await), (3, Some(tail)), "once in vain");
+
+        world.cut(true);
+        world.append("events/a").await;
+        world.pass(3 * LEASE).await;
+        assert_eq!(runs(), 3);
+        world.cut(false);
+        world.pass(LEASE).await;
+        assert_eq!(runs(), 4);
+
+        world.link.delete(&id("s")).await.unwrap();
+        world.settle().await;
+        assert!(stopped.lock().is_none(), "nothing tells a worker that waits");
+        let _ = world.log.close(&Address::from(path("wake"))).await.unwrap();
+        world.settle().await;
+        assert!(matches!(*stopped.lock(), Some(FollowError::Feed(FeedError::Closed))));
     });
 }
 

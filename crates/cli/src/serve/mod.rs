@@ -1,7 +1,6 @@
 //! `headwater serve`: an engine, a server in front of it, and a quiet end for both.
 
 mod crash_hook;
-mod keys;
 mod logging;
 mod signals;
 mod store;
@@ -30,6 +29,7 @@ pub(crate) fn run(flags: Flags) -> Result<(), Failure> {
     let sys = Sys { disk: hook.disk(), ..Sys::real() };
     runtime()?.block_on(async {
         let store = Store::open(&sys, config.engine).await?;
+        store.renew_keys_on_hangup(&sys)?;
         let server =
             Server::bind_with(store.log(), store.subscriptions(), sys.clone(), config.server).await;
         run_until_signal(&sys, server.map_err(|error| cannot_bind(&error))?, store).await

@@ -1,4 +1,5 @@
-//! Signals: the first one asks for an orderly end, the second one for an end now.
+//! Signals: the first one asks for an orderly end, the second one for an end now. A hangup asks for
+//! something to be looked at again.
 
 use std::{io, process, sync::Arc};
 
@@ -18,6 +19,22 @@ pub(super) struct Signals {
 struct Listening {
     terminate: Signal,
     interrupt: Signal,
+}
+
+/// Tells of every `SIGHUP`.
+#[derive(Debug)]
+pub(super) struct Hangups(Signal);
+
+impl Hangups {
+    /// Takes `SIGHUP` from now on.
+    pub(super) fn listen() -> io::Result<Self> {
+        signal(SignalKind::hangup()).map(Self)
+    }
+
+    /// Waits for the next one; false if there will be none.
+    pub(super) async fn next(&mut self) -> bool {
+        self.0.recv().await.is_some()
+    }
 }
 
 impl Signals {

@@ -1,14 +1,14 @@
 //! The store: the engine a server serves, chosen by the operator, and its subscriptions.
 
-use std::sync::Arc;
+use std::{path::PathBuf, sync::Arc};
 
 use client::Webhooks;
 use log::{Log, MemoryLog, file::FileLog};
 use sys::Sys;
 use wake::{Keys, Subscriptions};
 
-use super::keys;
-use crate::{config::Engine, failure::Failure};
+use super::signals::Hangups;
+use crate::{config::Engine, failure::Failure, keys};
 
 /// An open engine.
 #[derive(Debug)]
@@ -16,6 +16,8 @@ pub(crate) struct Store {
     log: Kind,
     /// None if they cannot be read: streams are served all the same.
     subscriptions: Option<Arc<wake::Engine>>,
+    /// Where the keys are, if they outlive the process.
+    keys_dir: Option<PathBuf>,
 }
 
 #[derive(Debug)]
@@ -26,14 +28,14 @@ enum Kind {
 
 impl Store {
     pub(crate) async fn open(sys: &Sys, engine: Engine) -> Result<Self, Failure> {
-        let (log, keys) = match engine {
+        let (log, keys, keys_dir) = match engine {
             Engine::Memory => {
                 let keys = Arc::new(Keys::generate(&sys.chance));
-                (Kind::Memory(MemoryLog::new(sys)), keys)
+                (Kind::Memory(MemoryLog::new(sys)), keys, None)
             }
             Engine::File { dir, settings } => {
                 let log = FileLog::open(sys, &dir, settings).await.map_err(Failure::refused)?;
-                (Kind::File(log), keys::load_or_make(sys, &dir).await?)
+                (Kind::File(log), keys::load_or_make(sys, &dir).await?, Some(dir))
             }
         };
         let courier = Arc::new(Webhooks::new());
@@ -41,7 +43,7 @@ impl Store {
         let subscriptions = opened.inspect_err(|error| {
             tracing::error!(%error, "subscriptions cannot be read: nobody is woken");
         });
-        Ok(Self { log, subscriptions: subscriptions.ok().map(Arc::new) })
+        Ok(Self { log, subscriptions: subscriptions.ok().map(Arc::new), keys_dir })
     }
 
     /// The waist of it.
@@ -51,6 +53,34 @@ impl Store {
 
     pub(crate) fn subscriptions(&self) -> Option<Arc<dyn Subscriptions>> {
         self.subscriptions.clone().map(|engine| engine as Arc<dyn Subscriptions>)
+    }
+
+    /// Takes the keys that stand in the directory whenever a `SIGHUP` comes. Keys that cannot be
+    /// read change nothing.
+    pub(crate) fn renew_keys_on_hangup(&self, sys: &Sys) -> Result<(), Failure> {
+        let (Some(dir), Some(engine)) = (self.keys_dir.clone(), &self.subscriptions) else {
+            return Ok(());
+        };
+        let mut hangups = Hangups::listen().map_err(|error| Failure::about("signals", error))?;
+        // Weak, for whoever closes the store must find itself alone with the engine.
+        let (engine, owned) = (Arc::downgrade(engine), sys.clone());
+        sys.spawn.task("hangups", async move {
+            while hangups.next().await {
+                let loaded = keys::load(&owned, &dir).await;
+                let Some(engine) = engine.upgrade() else { return };
+                match loaded {
+                    Ok(keys) => {
+                        engine.renew_keys(keys.clone());
+                        tracing::info!(kid = keys.active_kid(), "keys renewed");
+                    }
+                    Err(failure) => {
+                        let why = failure.text().unwrap_or_default();
+                        tracing::error!(why, "the keys are as they were");
+                    }
+                }
+            }
+        });
+        Ok(())
     }
 
     /// Makes everything that was accepted durable, then ends.

@@ -4,8 +4,10 @@
 
 mod http;
 mod program;
+mod receiver;
 mod server;
 
 pub(crate) use http::{Answer, Asking, Client, Died};
 pub(crate) use program::{Output, Program};
+pub(crate) use receiver::{Hook, Receiver};
 pub(crate) use server::{Launch, Server};

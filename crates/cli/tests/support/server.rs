@@ -108,6 +108,17 @@ impl Server {
         self.ended()
     }
 
+    /// Waits until it has logged this, and gives the line.
+    pub(crate) fn logged(&mut self, message: &str) -> String {
+        loop {
+            let mut line = String::new();
+            assert!(self.log.read_line(&mut line).unwrap() > 0, "it ended before {message:?}");
+            if line.contains(message) {
+                return line;
+            }
+        }
+    }
+
     pub(crate) fn signal(&self, signal: Signal) {
         // A process that has died by itself cannot be signalled; its end tells why.
         let _ = kill_process(Pid::from_child(&self.child), signal);

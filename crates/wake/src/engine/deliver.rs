@@ -51,7 +51,7 @@ impl Owner {
             generation: wake.generation,
             streams: work(subscription, wake),
             base: subscription.base.clone(),
-            token: self.keys.secret().token(id, wake.generation),
+            token: self.keys.current().secret().token(id, wake.generation),
             patience: subscription.config.lease_ttl().min(CALL_PATIENCE),
         }
     }
@@ -66,7 +66,7 @@ impl Owner {
             let Ok(_permit) = calls.acquire().await else { return };
             // Signed when it goes, for receivers believe it for minutes only.
             let body = call.body();
-            let signature = keys.sign(body.as_bytes(), clock.unix_ms());
+            let signature = keys.current().sign(body.as_bytes(), clock.unix_ms());
             let carrying = courier.carry(Letter { call, body, signature });
             let received = clock.timeout(patience, carrying).await.unwrap_or(None);
             tell(&inbox, id, wake_id, understand(received)).await;

@@ -19,7 +19,7 @@ use self::{
 };
 use crate::{
     Answer, ChangeError, Claim, ClaimError, Config, Courier, CreateError, Created, Keys, Progress,
-    ProgressError, PublicKey, Reported, SubscriptionId, Subscriptions, View,
+    ProgressError, PublicKey, Reported, SubscriptionId, Subscriptions, View, keys::Keyring,
 };
 
 /// Requests that may wait for the owner; more are refused.
@@ -31,7 +31,7 @@ const INBOX_MAX: usize = 4096;
 pub struct Engine {
     inbox: mpsc::Sender<Command>,
     owner: Task,
-    keys: Arc<Keys>,
+    keys: Arc<Keyring>,
     clock: Clock,
 }
 
@@ -85,11 +85,18 @@ impl Engine {
             0 => None,
             _ => Some(log.watch(Glob::everything())?),
         };
+        let keys = Arc::new(Keyring::new(keys));
         let (inbox, requests) = mpsc::channel(INBOX_MAX);
         let owner =
             Owner::new(log, sys, courier, keys.clone(), (diary, book), watch, inbox.downgrade());
         let owner = sys.spawn.task("subscriptions", owner.run(requests));
         Ok(Self { inbox, owner, keys, clock: sys.clock.clone() })
+    }
+
+    /// Goes on with other keys: the next webhook is signed with them. Tokens under way stay good
+    /// if the keys are [`Keys::rotated`] ones, which make the same tokens.
+    pub fn renew_keys(&self, keys: Arc<Keys>) {
+        self.keys.replace(keys);
     }
 
     /// Stops, and waits until everything under way is written.
@@ -117,7 +124,7 @@ impl Engine {
 
 impl Subscriptions for Engine {
     fn keys(&self) -> Answer<'_, Result<Vec<PublicKey>, Unavailable>> {
-        let published = self.keys.published(self.clock.unix_ms()).cloned().collect();
+        let published = self.keys.current().published(self.clock.unix_ms()).cloned().collect();
         Box::pin(std::future::ready(Ok(published)))
     }
 
@@ -170,7 +177,7 @@ impl Subscriptions for Engine {
         progress: Progress,
     ) -> Answer<'a, Result<Reported, ProgressError>> {
         Box::pin(async move {
-            let token = self.keys.secret().open(id, token)?;
+            let token = self.keys.current().secret().open(id, token)?;
             let id = id.clone();
             self.ask(|reply| Command::Report { id, token, progress, reply }).await
         })
@@ -184,7 +191,7 @@ impl Subscriptions for Engine {
         generation: u64,
     ) -> Answer<'a, Result<(), ProgressError>> {
         Box::pin(async move {
-            let token = self.keys.secret().open(id, token)?;
+            let token = self.keys.current().secret().open(id, token)?;
             let id = id.clone();
             self.ask(|reply| Command::Release { id, token, wake_id, generation, reply }).await
         })

@@ -18,11 +18,12 @@ use super::{
     views::{view, work},
 };
 use crate::{
-    ChangeError, Claim, ClaimError, Config, Courier, CreateError, Created, Delivery, Fenced, Keys,
+    ChangeError, Claim, ClaimError, Config, Courier, CreateError, Created, Delivery, Fenced,
     Progress, ProgressError, Reply, Reported, SubscriptionExists, SubscriptionId,
     SubscriptionNotFound, TooMany, View,
     book::{Book, Entry},
     caps::{LINKS_MAX, SUBSCRIPTIONS_MAX},
+    keys::Keyring,
     subscription::{Event, Link, Linked, Subscription},
 };
 
@@ -104,7 +105,7 @@ pub(super) struct Owner {
     pub(super) log: Arc<dyn Log>,
     pub(super) sys: Sys,
     pub(super) courier: Arc<dyn Courier>,
-    pub(super) keys: Arc<Keys>,
+    pub(super) keys: Arc<Keyring>,
     diary: Diary,
     pub(super) book: Book,
     /// What moved; none while there is nobody to care.
@@ -130,7 +131,7 @@ impl Owner {
         log: Arc<dyn Log>,
         sys: &Sys,
         courier: Arc<dyn Courier>,
-        keys: Arc<Keys>,
+        keys: Arc<Keyring>,
         (diary, book): (Diary, Book),
         watch: Option<Watch>,
         inbox: mpsc::WeakSender<Command>,
@@ -319,7 +320,7 @@ impl Owner {
         Ok(Claim {
             wake_id: wake.id.clone(),
             generation: wake.generation,
-            token: self.keys.secret().token(id, wake.generation),
+            token: self.keys.current().secret().token(id, wake.generation),
             streams: work(subscription, wake),
             lease_ttl_ms: subscription.config.lease_ttl_ms,
         })
