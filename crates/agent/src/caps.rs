@@ -13,6 +13,8 @@ pub const CHECKPOINT_STREAMS_MAX: usize = wake::caps::STREAMS_PER_REQUEST_MAX;
 /// The wait before work that failed twice is given back; each further failure doubles it, up to
 /// the time between two heartbeats.
 pub const SETBACK_FIRST: Duration = Duration::from_secs(1);
+/// Pieces of work whose failures are counted.
+pub const SETBACKS_MAX: usize = 10_000;
 /// Wakes that a desk works on at a time, if nobody says.
 pub const WAKES_UNDER_WAY_DEFAULT: usize = 256;
 /// How long a request-bound webhook is kept open, if nobody says and the lease is not shorter.

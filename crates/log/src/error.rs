@@ -140,6 +140,15 @@ pub enum Unavailable {
     /// A read failed.
     #[error("reading the disk failed: {0}")]
     Read(String),
+    /// The log is elsewhere, and no answer came: what was asked may have happened.
+    #[error("the server did not answer: {0}")]
+    Unreachable(String),
+    /// The log is elsewhere, and does not let us in.
+    #[error("the server refused: {0}")]
+    Denied(String),
+    /// The log is elsewhere, and what it answered means nothing to us.
+    #[error("the server answered what nobody can read: {0}")]
+    Unreadable(String),
 }
 
 /// Why a create failed.
@@ -152,6 +161,9 @@ pub enum CreateError {
     /// The name belongs to a deleted stream with forks.
     #[error(transparent)]
     Gone(#[from] StreamGone),
+    /// The implementation lacks streams of this kind.
+    #[error(transparent)]
+    Unsupported(#[from] Unsupported),
     /// The log cannot serve now.
     #[error(transparent)]
     Unavailable(#[from] Unavailable),
@@ -188,6 +200,9 @@ pub enum ForkError {
     /// A fork of a fork of a fork …
     #[error("the chain of forks is too long; fork an earlier ancestor")]
     TooDeep,
+    /// The implementation lacks streams of this kind.
+    #[error(transparent)]
+    Unsupported(#[from] Unsupported),
     /// The log cannot serve now.
     #[error(transparent)]
     Unavailable(#[from] Unavailable),
@@ -255,6 +270,9 @@ pub enum ReadError {
     /// The offset was trimmed.
     #[error(transparent)]
     Trimmed(#[from] OffsetTrimmed),
+    /// The implementation lacks streams of this kind.
+    #[error(transparent)]
+    Unsupported(#[from] Unsupported),
     /// The log cannot serve now.
     #[error(transparent)]
     Unavailable(#[from] Unavailable),
@@ -270,6 +288,9 @@ pub enum HeadError {
     /// Deleted.
     #[error(transparent)]
     Gone(#[from] StreamGone),
+    /// The implementation lacks streams of this kind.
+    #[error(transparent)]
+    Unsupported(#[from] Unsupported),
     /// The log cannot serve now.
     #[error(transparent)]
     Unavailable(#[from] Unavailable),
@@ -353,7 +374,7 @@ macro_rules! answers_retry {
             /// True if it is certain that nothing changed.
             #[must_use]
             pub fn has_no_side_effects(&self) -> bool {
-                !matches!(self, Self::Unavailable(Unavailable::Poisoned(_) | Unavailable::Closing))
+                !matches!(self, Self::Unavailable(why) if why.leaves_doubt())
             }
         }
     )*};
@@ -374,7 +395,15 @@ impl Unavailable {
     /// True if waiting helps: a poisoned log needs a restart first.
     #[must_use]
     pub fn is_retryable(&self) -> bool {
-        matches!(self, Self::Overloaded | Self::DiskFull(_) | Self::Closing)
+        matches!(self, Self::Overloaded | Self::DiskFull(_) | Self::Closing | Self::Unreachable(_))
+    }
+
+    /// True if what was asked may have happened.
+    fn leaves_doubt(&self) -> bool {
+        matches!(
+            self,
+            Self::Poisoned(_) | Self::Closing | Self::Unreachable(_) | Self::Unreadable(_)
+        )
     }
 }
 
@@ -383,6 +412,7 @@ impl From<HeadError> for ReadError {
         match error {
             HeadError::NotFound(fact) => Self::NotFound(fact),
             HeadError::Gone(fact) => Self::Gone(fact),
+            HeadError::Unsupported(fact) => Self::Unsupported(fact),
             HeadError::Unavailable(fact) => Self::Unavailable(fact),
         }
     }

@@ -33,6 +33,12 @@ impl Capabilities {
 pub struct Incarnation(pub(crate) u64);
 
 impl Incarnation {
+    /// From the number that the log which keeps the stream gave it.
+    #[must_use]
+    pub const fn new(number: u64) -> Self {
+        Self(number)
+    }
+
     /// As a number.
     #[must_use]
     pub fn get(self) -> u64 {

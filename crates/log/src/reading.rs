@@ -171,6 +171,7 @@ impl From<ReadError> for ForkError {
             ReadError::Gone(fact) => fact.into(),
             ReadError::OffsetUnknown(fact) => fact.into(),
             ReadError::Trimmed(fact) => fact.into(),
+            ReadError::Unsupported(fact) => fact.into(),
             ReadError::Unavailable(fact) => fact.into(),
         }
     }
@@ -195,6 +196,7 @@ impl From<ReadError> for TrimError {
             ReadError::Gone(fact) => fact.into(),
             ReadError::OffsetUnknown(fact) => fact.into(),
             ReadError::Trimmed(fact) => OffsetUnknown(fact.earliest).into(),
+            ReadError::Unsupported(fact) => fact.into(),
             ReadError::Unavailable(fact) => fact.into(),
         }
     }

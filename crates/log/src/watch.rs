@@ -36,6 +36,13 @@ pub struct Watch {
     lost: Arc<AtomicBool>,
 }
 
+/// Where the hints for one watcher come from, if the log is elsewhere.
+#[derive(Debug)]
+pub struct Hints {
+    hints: mpsc::Sender<Moved>,
+    lost: Arc<AtomicBool>,
+}
+
 /// All watchers of one log.
 #[derive(Debug, Default)]
 pub(crate) struct Watchers {
@@ -47,11 +54,18 @@ pub(crate) struct Watchers {
 #[derive(Debug)]
 struct Watcher {
     glob: Glob,
-    hints: mpsc::Sender<Moved>,
-    lost: Arc<AtomicBool>,
+    hints: Hints,
 }
 
 impl Watch {
+    /// A watch that hears what is told to the other half.
+    #[must_use]
+    pub fn fed() -> (Hints, Self) {
+        let (sender, hints) = mpsc::channel(HINTS_MAX);
+        let lost = Arc::new(AtomicBool::new(false));
+        (Hints { hints: sender, lost: lost.clone() }, Self { hints, lost })
+    }
+
     /// The next hint, or none when the log closes.
     pub async fn next(&mut self) -> Option<Moved> {
         std::future::poll_fn(|cx| self.poll(cx)).await
@@ -66,6 +80,33 @@ impl Watch {
     }
 }
 
+impl Hints {
+    /// Passes a hint on, or remembers that one was lost. False if the watcher has left.
+    pub fn tell(&self, hint: Moved) -> bool {
+        match self.hints.try_send(hint) {
+            Ok(()) => true,
+            Err(mpsc::error::TrySendError::Closed(_)) => false,
+            Err(mpsc::error::TrySendError::Full(_)) => {
+                self.lost.store(true, Ordering::Release);
+                // If the watcher has emptied its queue meanwhile, this wakes it to see the flag.
+                let _ = self.hints.try_send(Moved::Resync);
+                true
+            }
+        }
+    }
+
+    /// True once the watcher has left.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.hints.is_closed()
+    }
+
+    /// Waits until the watcher has left.
+    pub async fn over(&self) {
+        self.hints.closed().await;
+    }
+}
+
 impl Stream for Watch {
     type Item = Moved;
 
@@ -76,16 +117,15 @@ impl Stream for Watch {
 
 impl Watchers {
     pub(crate) fn add(&self, glob: Glob) -> Result<Watch, WatchError> {
-        let (sender, hints) = mpsc::channel(HINTS_MAX);
-        let lost = Arc::new(AtomicBool::new(false));
+        let (hints, watch) = Watch::fed();
         let mut list = self.list.lock().expect("no panic while held");
-        list.retain(|watcher| !watcher.hints.is_closed());
+        list.retain(|watcher| !watcher.hints.is_over());
         if list.len() == WATCHERS_MAX {
             return Err(WatchError::TooMany);
         }
-        list.push(Watcher { glob, hints: sender, lost: lost.clone() });
+        list.push(Watcher { glob, hints });
         self.count.store(list.len(), Ordering::Release);
-        Ok(Watch { hints, lost })
+        Ok(watch)
     }
 
     pub(crate) fn moved(&self, address: &Address, tail: Offset) {
@@ -103,17 +143,8 @@ impl Watcher {
     /// False if the watcher has left.
     fn tell(&self, path: &StreamPath, tail: Offset) -> bool {
         if !self.glob.matches(path) {
-            return !self.hints.is_closed();
+            return !self.hints.is_over();
         }
-        match self.hints.try_send(Moved::Stream(path.clone(), tail)) {
-            Ok(()) => true,
-            Err(mpsc::error::TrySendError::Closed(_)) => false,
-            Err(mpsc::error::TrySendError::Full(_)) => {
-                self.lost.store(true, Ordering::Release);
-                // If the watcher has emptied its queue meanwhile, this wakes it to see the flag.
-                let _ = self.hints.try_send(Moved::Resync);
-                true
-            }
-        }
+        self.hints.tell(Moved::Stream(path.clone(), tail))
     }
 }

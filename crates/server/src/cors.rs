@@ -12,7 +12,7 @@ static ALLOW_METHODS: HeaderValue =
 static ALLOW_HEADERS: HeaderValue = HeaderValue::from_static(
     "content-type, authorization, if-none-match, stream-seq, stream-expected-offset, stream-ttl, \
      stream-expires-at, stream-closed, stream-forked-from, stream-fork-offset, \
-     stream-fork-sub-offset, producer-id, producer-epoch, producer-seq",
+     stream-fork-sub-offset, stream-framing, producer-id, producer-epoch, producer-seq",
 );
 /// All of them: answers never depend on cookies, so browsers take the star at its word, and the
 /// list of names would be longer than most answers.
@@ -48,6 +48,7 @@ impl Cors {
             .header(&header::ACCESS_CONTROL_ALLOW_METHODS, ALLOW_METHODS.clone())
             .header(&header::ACCESS_CONTROL_ALLOW_HEADERS, ALLOW_HEADERS.clone())
             .header(&header::ACCESS_CONTROL_MAX_AGE, DAY.clone())
+            .header(&names::EXTENSIONS, names::ALL_EXTENSIONS.clone())
             .into_response()
     }
 

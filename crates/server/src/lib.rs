@@ -56,6 +56,3 @@ pub use files::BadFile;
 pub use server::{BindError, Server};
 pub use settings::{Limits, Rate, Settings, Tls};
 pub use tls::BadTls;
-
-/// The response header that names the earliest offset kept, beyond the protocol's own.
-pub const EARLIEST_OFFSET: &str = "stream-earliest-offset";

@@ -11,7 +11,12 @@ macro_rules! names {
 
 names! {
     NEXT_OFFSET = headers::NEXT_OFFSET;
-    EARLIEST_OFFSET = crate::EARLIEST_OFFSET;
+    EARLIEST_OFFSET = headers::EARLIEST_OFFSET;
+    START_OFFSET = headers::START_OFFSET;
+    FRAMING = headers::FRAMING;
+    INCARNATION = headers::INCARNATION;
+    CREATED_AT = headers::CREATED_AT;
+    EXTENSIONS = headers::EXTENSIONS;
     UP_TO_DATE = headers::UP_TO_DATE;
     CLOSED = headers::CLOSED;
     CURSOR = headers::CURSOR;
@@ -50,6 +55,8 @@ values! {
     ACCEPT_ENCODING = "accept-encoding";
     GZIP = "gzip";
     BASE64 = "base64";
+    LENGTH = "length";
+    ALL_EXTENSIONS = "framing, list, expected-offset, trim, watch";
     BEARER = "Bearer";
     ONE_SECOND = "1";
     JSON = "application/json";

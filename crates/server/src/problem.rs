@@ -1,16 +1,16 @@
 //! Problems: the one map from what went wrong to a status, and the body that says what to do.
 
-use std::{borrow::Cow, fmt};
+use std::{borrow::Cow, collections::BTreeMap, fmt};
 
 use http::{HeaderName, HeaderValue, Response, StatusCode, header};
 use log::{
     AppendError, ContentTypeMismatch, CreateError, DeleteError, ExpectedOffsetConflict, ForkError,
     HeadError, ListError, OffsetBeyondTail, OffsetTrimmed, OffsetUnknown, ProducerEpochStart,
     ProducerFenced, ProducerGap, ReadError, StreamClosed, StreamExists, StreamGone, StreamNotFound,
-    StreamSeqConflict, TooManyProducers, TrimError, Unavailable, Unsupported,
+    StreamSeqConflict, TooManyProducers, TrimError, Unavailable, Unsupported, WatchError,
 };
 use serde::Serialize;
-use wire::{BadMessages, BadPath, json::BadJson};
+use wire::{BadMessages, BadPath, framing::BadFraming, json::BadJson};
 
 use crate::{
     names,
@@ -26,6 +26,8 @@ struct Facts {
     kind: Kind,
     detail: Cow<'static, str>,
     headers: Vec<(&'static HeaderName, HeaderValue)>,
+    /// What programs want to know beyond the kind.
+    facts: Vec<(&'static str, String)>,
     /// Who has the work that was asked for, and in which generation.
     holder: Option<(String, u64)>,
     /// Whether to speak as the APIs of subscriptions do, too.
@@ -53,6 +55,10 @@ pub(crate) enum Kind {
     StreamGone,
     NameTaken,
     OffsetTrimmed,
+    OffsetUnknown,
+    OffsetBeyondTail,
+    ProducerEpochStart,
+    ForksTooDeep,
     SubscriptionNotFound,
     SubscriptionAlreadyExists,
     TooManySubscriptions,
@@ -75,7 +81,12 @@ pub(crate) enum Kind {
 impl Kind {
     fn status(self) -> StatusCode {
         match self {
-            Self::BadRequest | Self::WebhookUrlRejected => StatusCode::BAD_REQUEST,
+            Self::BadRequest
+            | Self::OffsetUnknown
+            | Self::OffsetBeyondTail
+            | Self::ProducerEpochStart
+            | Self::ForksTooDeep
+            | Self::WebhookUrlRejected => StatusCode::BAD_REQUEST,
             Self::Unauthorized | Self::TokenInvalid => StatusCode::UNAUTHORIZED,
             Self::Forbidden | Self::ProducerFenced => StatusCode::FORBIDDEN,
             Self::NotFound | Self::StreamNotFound | Self::SubscriptionNotFound => {
@@ -132,6 +143,12 @@ impl Kind {
             Self::StreamGone => ("stream-gone", "The stream was deleted"),
             Self::NameTaken => ("name-taken", "The name belongs to a deleted stream"),
             Self::OffsetTrimmed => ("offset-trimmed", "The messages are no longer kept"),
+            Self::OffsetUnknown => ("offset-unknown", "The offset is not one of this stream"),
+            Self::OffsetBeyondTail => ("offset-beyond-tail", "The offset lies past the tail"),
+            Self::ProducerEpochStart => {
+                ("producer-epoch-start", "A new epoch starts with sequence 0")
+            }
+            Self::ForksTooDeep => ("forks-too-deep", "The chain of forks is too long"),
             Self::SubscriptionNotFound => {
                 ("subscription-not-found", "There is no such subscription")
             }
@@ -164,6 +181,8 @@ struct Document<'a> {
     status: u16,
     detail: &'a str,
     code: &'a str,
+    #[serde(flatten)]
+    facts: BTreeMap<&'static str, String>,
     /// The same once more, as the APIs of subscriptions want it.
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<Failed<'a>>,
@@ -196,6 +215,7 @@ impl Problem {
             kind,
             detail: detail.into(),
             headers: Vec::new(),
+            facts: Vec::new(),
             holder: None,
             is_of_subscriptions: false,
         }))
@@ -239,6 +259,11 @@ impl Problem {
         self
     }
 
+    fn because(mut self, name: &'static str, value: impl fmt::Display) -> Self {
+        self.0.facts.push((name, value.to_string()));
+        self
+    }
+
     fn from_fact(kind: Kind, fact: &impl fmt::Display) -> Self {
         Self::new(kind, fact.to_string())
     }
@@ -253,7 +278,7 @@ impl Problem {
     }
 
     pub(crate) fn into_response(self) -> Response<Body> {
-        let Facts { kind, detail, headers, holder, is_of_subscriptions } = *self.0;
+        let Facts { kind, detail, headers, facts, holder, is_of_subscriptions } = *self.0;
         let (code, title) = kind.names();
         let document = Document {
             r#type: &format!("urn:headwater:problem:{code}"),
@@ -261,6 +286,7 @@ impl Problem {
             status: kind.status().as_u16(),
             detail: &detail,
             code,
+            facts: facts.into_iter().collect(),
             error: is_of_subscriptions.then(|| Failed::new(code, &detail, holder.as_ref())),
         };
         let body = serde_json::to_vec(&document).unwrap_or_default();
@@ -289,12 +315,7 @@ facts! {
     BadPath => BadRequest;
     StreamNotFound => StreamNotFound;
     StreamGone => StreamGone;
-    StreamExists => StreamExists;
-    ContentTypeMismatch => ContentTypeMismatch;
-    ProducerEpochStart => BadRequest;
     TooManyProducers => TooManyProducers;
-    OffsetUnknown => BadRequest;
-    OffsetBeyondTail => BadRequest;
     Unsupported => Unsupported;
     wake::BadConfig => BadRequest;
     wake::WebhookUrlRejected => WebhookUrlRejected;
@@ -315,6 +336,37 @@ impl From<wake::AlreadyClaimed> for Problem {
     }
 }
 
+impl From<StreamExists> for Problem {
+    fn from(fact: StreamExists) -> Self {
+        Self::from_fact(Kind::StreamExists, &fact).because("differs_in", fact.differs_in)
+    }
+}
+
+impl From<ContentTypeMismatch> for Problem {
+    fn from(fact: ContentTypeMismatch) -> Self {
+        Self::from_fact(Kind::ContentTypeMismatch, &fact).because("content_type", fact.stream)
+    }
+}
+
+impl From<ProducerEpochStart> for Problem {
+    fn from(fact: ProducerEpochStart) -> Self {
+        Self::from_fact(Kind::ProducerEpochStart, &fact)
+            .with(&names::PRODUCER_RECEIVED_SEQ, fact.received.get().into())
+    }
+}
+
+impl From<OffsetUnknown> for Problem {
+    fn from(fact: OffsetUnknown) -> Self {
+        Self::from_fact(Kind::OffsetUnknown, &fact).because("offset", fact.0)
+    }
+}
+
+impl From<OffsetBeyondTail> for Problem {
+    fn from(fact: OffsetBeyondTail) -> Self {
+        Self::from_fact(Kind::OffsetBeyondTail, &fact).with_offset(&names::NEXT_OFFSET, fact.tail)
+    }
+}
+
 impl From<StreamClosed> for Problem {
     fn from(fact: StreamClosed) -> Self {
         Self::from_fact(Kind::StreamClosed, &fact)
@@ -325,7 +377,9 @@ impl From<StreamClosed> for Problem {
 
 impl From<StreamSeqConflict> for Problem {
     fn from(fact: StreamSeqConflict) -> Self {
-        Self::from_fact(Kind::SequenceConflict, &fact).with_offset(&names::NEXT_OFFSET, fact.tail)
+        Self::from_fact(Kind::SequenceConflict, &fact)
+            .because("last", &fact.last)
+            .with_offset(&names::NEXT_OFFSET, fact.tail)
     }
 }
 
@@ -370,6 +424,15 @@ impl From<BadMessages> for Problem {
     }
 }
 
+impl From<BadFraming> for Problem {
+    fn from(fact: BadFraming) -> Self {
+        match fact {
+            BadFraming::Messages(fact) => fact.into(),
+            other => Self::bad_request_from(other),
+        }
+    }
+}
+
 impl From<BadJson> for Problem {
     fn from(fact: BadJson) -> Self {
         match fact {
@@ -406,6 +469,7 @@ impl From<CreateError> for Problem {
         match error {
             CreateError::Exists(fact) => fact.into(),
             CreateError::Gone(fact) => Self::from_fact(Kind::NameTaken, &fact),
+            CreateError::Unsupported(fact) => fact.into(),
             CreateError::Unavailable(fact) => fact.into(),
             other => Self::unforeseen(&other),
         }
@@ -422,7 +486,9 @@ impl From<ForkError> for Problem {
             ForkError::OffsetUnknown(fact) => fact.into(),
             ForkError::BeyondTail(fact) => fact.into(),
             ForkError::Trimmed(fact) => fact.into(),
-            ForkError::SubOffsetAlone | ForkError::TooDeep => Self::bad_request_from(error),
+            ForkError::SubOffsetAlone => Self::bad_request_from(error),
+            ForkError::TooDeep => Self::from_fact(Kind::ForksTooDeep, &error),
+            ForkError::Unsupported(fact) => fact.into(),
             ForkError::Unavailable(fact) => fact.into(),
             other => Self::unforeseen(&other),
         }
@@ -457,6 +523,7 @@ impl From<ReadError> for Problem {
             ReadError::Gone(fact) => fact.into(),
             ReadError::OffsetUnknown(fact) => fact.into(),
             ReadError::Trimmed(fact) => fact.into(),
+            ReadError::Unsupported(fact) => fact.into(),
             ReadError::Unavailable(fact) => fact.into(),
             other => Self::unforeseen(&other),
         }
@@ -500,6 +567,16 @@ impl From<ListError> for Problem {
         match error {
             ListError::Unsupported(fact) => fact.into(),
             ListError::Unavailable(fact) => fact.into(),
+            other => Self::unforeseen(&other),
+        }
+    }
+}
+
+impl From<WatchError> for Problem {
+    fn from(error: WatchError) -> Self {
+        match error {
+            WatchError::Unsupported(fact) => fact.into(),
+            WatchError::TooMany => Self::overloaded("too many watch already; retry later"),
             other => Self::unforeseen(&other),
         }
     }

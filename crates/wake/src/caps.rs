@@ -10,6 +10,9 @@ pub const LINKS_MAX: usize = 100_000;
 pub const STREAMS_PER_REQUEST_MAX: usize = 1_000;
 /// Streams that one wake lists; what is left comes with the next one.
 pub const STREAMS_PER_WAKE_MAX: usize = 1_000;
+/// Wakes of one subscription that are under way at a time, if its streams are woken one by one;
+/// further streams wait for their turn.
+pub const WAKES_MAX: usize = 1_000;
 /// Bytes of a subscription's id.
 pub const ID_BYTES_MAX: usize = 200;
 /// Bytes of the name a worker gives itself.

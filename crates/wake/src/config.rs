@@ -33,6 +33,9 @@ pub struct Config {
     pub streams: BTreeSet<StreamPath>,
     /// How long a worker may stay silent, in milliseconds.
     pub lease_ttl_ms: u64,
+    /// What one wake is for.
+    #[serde(default, skip_serializing_if = "Concurrency::is_usual")]
+    pub concurrency: Concurrency,
     /// A note for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
@@ -46,6 +49,18 @@ pub enum Delivery {
     Webhook(String),
     /// By a message in this stream; workers race to claim it.
     PullWake(#[serde(with = "crate::text")] StreamPath),
+}
+
+/// What one wake is for, and so how many there may be at a time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Concurrency {
+    /// One wake at a time, for all streams with work together, as the protocol has it.
+    #[default]
+    Subscription,
+    /// A wake for each stream with work: one that is slow holds no other back. This is an
+    /// extension of the protocol.
+    Stream,
 }
 
 /// A config that makes no subscription.
@@ -78,6 +93,7 @@ impl Config {
             pattern: None,
             streams: BTreeSet::new(),
             lease_ttl_ms: LEASE_DEFAULT.as_millis() as u64,
+            concurrency: Concurrency::default(),
             description: None,
         }
     }
@@ -121,6 +137,14 @@ impl Config {
 
     fn wakes_by(&self, path: &StreamPath) -> bool {
         matches!(&self.delivery, Delivery::PullWake(stream) if stream == path)
+    }
+}
+
+impl Concurrency {
+    /// Whether it is as the protocol has it.
+    #[must_use]
+    pub fn is_usual(&self) -> bool {
+        *self == Self::default()
     }
 }
 
@@ -214,6 +238,7 @@ mod tests {
         let pull = Config {
             streams: ["a".parse().unwrap()].into(),
             description: Some("for people".to_owned()),
+            concurrency: Concurrency::Stream,
             ..Config::new(Delivery::PullWake("wake/pool".parse().unwrap()))
         };
         for config in [config(), pull] {

@@ -16,7 +16,8 @@ pub type Answer<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// Durable cursors over streams, and the wakes that call workers to them.
 ///
-/// A subscription has one wake under way at most. Whoever works on it reports with the wake's id,
+/// A subscription has one wake under way at most, or one for each stream if its
+/// [`Concurrency`](crate::Concurrency) says so. Whoever works on it reports with the wake's id,
 /// generation and token; once the wake is over, for whatever reason, all three are worthless and
 /// the reporter is fenced. What a wake asks for is asked again until it is acknowledged, so work
 /// is done at least once, and twice only by a worker that lost its lease or its report.
@@ -54,7 +55,7 @@ pub trait Subscriptions: fmt::Debug + Send + Sync {
         stream: StreamPath,
     ) -> Answer<'a, Result<(), ChangeError>>;
 
-    /// Takes the wake of a pull subscription.
+    /// Takes the wake of a pull subscription; the oldest that nobody has, if there are several.
     fn claim<'a>(
         &'a self,
         id: &'a SubscriptionId,

@@ -25,7 +25,7 @@ mod subscription;
 mod text;
 mod token;
 
-pub use config::{BadConfig, BadSubscriptionId, Config, Delivery, SubscriptionId};
+pub use config::{BadConfig, BadSubscriptionId, Concurrency, Config, Delivery, SubscriptionId};
 pub use contract::{
     Answer, Claim, Created, LinkKind, LinkView, Reported, Subscriptions, View, Work,
 };

@@ -15,16 +15,21 @@ use sys::{
 };
 use tokio::sync::mpsc;
 use wake::{
-    Ack, Answer, Call, Claim, ClaimError, Config, Courier, Delivery, Engine, Keys, Letter,
-    Progress, ProgressError, Received, Reply, SubscriptionId, Subscriptions, WebhookUrlRejected,
+    Ack, Answer, Call, Claim, ClaimError, Concurrency, Config, Courier, Delivery, Engine, Keys,
+    Letter, Progress, ProgressError, Received, Reply, SubscriptionId, Subscriptions,
+    WebhookUrlRejected,
 };
 use wire::{Address, ContentType, Messages, ReadFrom, StreamPath};
 
 /// Runs a test in a world of its own; time passes only when everybody waits.
 fn simulate<F: Future<Output = ()>>(test: impl FnOnce(World) -> F) {
+    simulate_at(UnixMs::new(1_000_000_000_000), test);
+}
+
+fn simulate_at<F: Future<Output = ()>>(start: UnixMs, test: impl FnOnce(World) -> F) {
     let mut builder = tokio::runtime::Builder::new_current_thread();
     let runtime = builder.enable_time().start_paused(true).build().unwrap();
-    runtime.block_on(async { test(World::new()).await });
+    runtime.block_on(async { test(World::new(start)).await });
 }
 
 struct World {
@@ -86,9 +91,9 @@ fn webhook(pattern: &str) -> Config {
 
 impl World {
     #[expect(clippy::disallowed_methods, reason = "a test may hear everything")]
-    fn new() -> Self {
+    fn new(start: UnixMs) -> Self {
         let disk = SimDisk::new(1, SimFaults::default());
-        let sys = Sys::simulated(1, disk, UnixMs::new(1_000_000_000_000));
+        let sys = Sys::simulated(1, disk, start);
         let (carried, calls) = mpsc::unbounded_channel();
         let courier = Arc::new(Script { replies: Mutex::default(), carried });
         Self { log: Arc::new(MemoryLog::new(&sys)), sys, courier, calls }
@@ -328,5 +333,106 @@ fn the_diary_is_told_anew_when_it_grows_long() {
         world.settle().await;
         let claim = engine.claim(&id("s"), "one".to_owned()).await.unwrap();
         assert_eq!((claim.generation, claim.streams.len()), (4_001, 1));
+    });
+}
+
+/// A diary from before there could be several wakes, with every kind of event that there was; it
+/// is read for ever.
+const ONE_WAKE: &str = include_str!("diary/one-wake.jsonl");
+/// When it was last written.
+const ONE_WAKE_ENDS: UnixMs = UnixMs::new(1_000_000_036_000);
+
+#[test]
+fn a_diary_of_one_wake_is_still_understood() {
+    simulate_at(ONE_WAKE_ENDS, |mut world| async move {
+        let diary = Address::from("wake/diary".parse::<wire::SystemPath>().unwrap());
+        let create = Create { content_type: Some(ContentType::json()), ..Create::default() };
+        let _ = world.log.create(&diary, create).await.unwrap();
+        let messages = Messages::copied(ONE_WAKE.lines().map(str::as_bytes)).unwrap();
+        let _ = world.log.append(&diary, Append::messages(messages)).await.unwrap();
+        for (stream, messages) in
+            [("wake", 0), ("pulled/a", 3), ("held", 1), ("hooked/old", 3), ("events/a", 2)]
+        {
+            world.create(stream).await;
+            for _ in 0..messages {
+                world.append(stream).await;
+            }
+        }
+        world.replies(&[Reply::Failed, Reply::Failed]);
+        let engine = world.open().await;
+        engine.get(&id("gone")).await.unwrap_err();
+
+        let view = engine.get(&id("pulled")).await.unwrap();
+        let paths: Vec<_> = view.links.iter().map(|link| link.path.as_str()).collect();
+        assert_eq!(paths, ["extra", "pulled/a"]);
+        assert_eq!(view.links[1].acked, Some(wire::Offset::new(1, 1)));
+        assert!(view.config.concurrency.is_usual());
+        let claim = engine.claim(&id("pulled"), "two".to_owned()).await.unwrap();
+        assert_eq!((claim.generation, &*claim.wake_id), (2, "w_5e5532fbeea293f80bc942ee"));
+        engine.report(&id("pulled"), &claim.token, done(&claim)).await.unwrap();
+
+        let taken = engine.claim(&id("held"), "two".to_owned()).await.unwrap_err();
+        assert!(matches!(taken, ClaimError::AlreadyClaimed(fact) if fact.holder == "holder"));
+        let token = "v1.1.UiAWat8LOAIrDX7C-H-dJq2iaJTIC4CrKsxiQ0mzCGA";
+        let acks = vec![Ack { path: path("held"), offset: wire::Offset::new(1, 1) }];
+        let wake_id = "w_b9b501d1d854bb7180021590".to_owned();
+        let progress = Progress { wake_id, generation: 1, acks, done: true };
+        engine.report(&id("held"), token, progress).await.unwrap();
+
+        // Three failures, and four that were told in one go: both go on counting.
+        world.pass(1).await;
+        let mut calls = world.calls();
+        calls.sort_by_key(|call| call.subscription.clone());
+        assert_eq!((&*calls[0].wake_id, calls[0].generation), ("w_614f560177dc7567fe8bcf14", 3));
+        assert_eq!((&*calls[1].wake_id, calls[1].generation), ("w_told", 1));
+        world.replies(&[Reply::Done, Reply::Done]);
+        world.pass(6).await;
+        assert_eq!(world.calls(), [], "the next attempts are 8 and 16 seconds later");
+        world.pass(4).await;
+        assert_eq!(world.calls().len(), 1);
+        world.pass(10).await;
+        assert_eq!(world.calls().len(), 1);
+    });
+}
+
+#[test]
+fn one_slow_stream_does_not_hold_back_the_others() {
+    simulate(|mut world| async move {
+        let engine = world.open().await;
+        world.create("wake").await;
+        let by_stream = |config| Config { concurrency: Concurrency::Stream, ..config };
+        engine.create(&id("p"), by_stream(pull("events/*")), String::new()).await.unwrap();
+        engine.create(&id("w"), by_stream(webhook("events/*")), String::new()).await.unwrap();
+        world.replies(&[Reply::Failed, Reply::Done]);
+        for stream in ["events/a", "events/b"] {
+            world.create(stream).await;
+            world.append(stream).await;
+            world.settle().await;
+        }
+        assert_eq!(world.read("wake").await.unwrap().len(), 2, "a message for each wake");
+        let slow = engine.claim(&id("p"), "slow".to_owned()).await.unwrap();
+        let quick = engine.claim(&id("p"), "quick".to_owned()).await.unwrap();
+        assert_eq!((slow.generation, quick.generation), (1, 2));
+        assert_eq!(slow.streams[0].link.path, path("events/a"));
+        let reported = engine.report(&id("p"), &quick.token, done(&quick)).await.unwrap();
+        assert!(!reported.next_wake);
+        world.append("events/b").await;
+        world.settle().await;
+        let again = engine.claim(&id("p"), "quick".to_owned()).await.unwrap();
+        assert_eq!((again.generation, &again.streams[0].link.path), (3, &path("events/b")));
+
+        let calls = world.calls();
+        let streams: Vec<_> = calls.iter().map(|call| call.streams[0].link.path.as_str()).collect();
+        assert_eq!(streams, ["events/a", "events/b", "events/b"]);
+        assert!(engine.get(&id("w")).await.unwrap().is_failing);
+        engine.close().await;
+        let engine = world.open().await;
+        world.settle().await;
+        let engine_calls = world.calls();
+        assert_eq!(engine_calls, [], "all that is under way is known");
+        engine.report(&id("p"), &slow.token, done(&slow)).await.unwrap();
+        engine.report(&id("p"), &again.token, done(&again)).await.unwrap();
+        world.pass(2).await;
+        assert_eq!(world.calls()[0], calls[0], "the call that failed, again");
     });
 }

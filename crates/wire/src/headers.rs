@@ -22,6 +22,18 @@ pub const FORKED_FROM: &str = "stream-forked-from";
 pub const FORK_OFFSET: &str = "stream-fork-offset";
 /// How far past that offset.
 pub const FORK_SUB_OFFSET: &str = "stream-fork-sub-offset";
+/// Messages come with their lengths, on request; ours.
+pub const FRAMING: &str = "stream-framing";
+/// Where the first message of an answer begins; ours, in framed answers.
+pub const START_OFFSET: &str = "stream-start-offset";
+/// The earliest offset that can be read; ours.
+pub const EARLIEST_OFFSET: &str = "stream-earliest-offset";
+/// Which life of its name a stream is; ours.
+pub const INCARNATION: &str = "stream-incarnation";
+/// When the stream was made; ours.
+pub const CREATED_AT: &str = "stream-created-at";
+/// What a server can do beyond the protocol; ours, in the answer to OPTIONS.
+pub const EXTENSIONS: &str = "stream-extensions";
 /// How SSE data events are encoded.
 pub const SSE_DATA_ENCODING: &str = "stream-sse-data-encoding";
 /// Who writes.

@@ -12,6 +12,9 @@ pub enum BadJson {
     /// Not JSON at all.
     #[error("the body is not valid JSON: {0}")]
     Syntax(#[from] serde_json::Error),
+    /// A message with white space around its value.
+    #[error("a framed JSON message is one value without white space around it")]
+    Surrounded,
     /// Nested too deep for other readers.
     #[error("the body nests deeper than {JSON_DEPTH_MAX} levels")]
     TooDeep,
@@ -37,6 +40,16 @@ pub fn split(body: &Bytes) -> Result<Messages, BadJson> {
     }
     let value: &RawValue = serde_json::from_slice(body)?;
     Ok(Messages::one(body.slice_ref(value.get().as_bytes()))?)
+}
+
+/// Demands that a message is one JSON value.
+///
+/// # Errors
+/// If it is none, or nests too deep.
+pub fn check(message: &[u8]) -> Result<(), BadJson> {
+    check_depth(message)?;
+    let value: &RawValue = serde_json::from_slice(message)?;
+    if value.get().len() == message.len() { Ok(()) } else { Err(BadJson::Surrounded) }
 }
 
 /// Writes runs of messages as one JSON array.

@@ -18,6 +18,7 @@ pub mod caps;
 mod content_type;
 mod cursor;
 mod expiry;
+pub mod framing;
 mod glob;
 pub mod headers;
 pub mod json;

@@ -46,7 +46,7 @@ impl Messages {
     /// If it is empty or too large.
     pub fn one(message: impl Into<Bytes>) -> Result<Self, BadMessages> {
         let data = message.into();
-        check_message(data.len())?;
+        Self::check_message(data.len())?;
         let end = u32::try_from(data.len()).map_err(|_| BadMessages::TooLarge)?;
         Ok(Self { data, ends: SmallVec::from_slice(&[end]) })
     }
@@ -61,7 +61,7 @@ impl Messages {
         let messages = messages.into_iter();
         let mut total = 0usize;
         for message in messages.clone() {
-            check_message(message.len())?;
+            Self::check_message(message.len())?;
             total += message.len();
             if total > APPEND_BYTES_MAX {
                 return Err(BadMessages::TooLarge);
@@ -94,6 +94,14 @@ impl Messages {
             Ok(Self { data, ends })
         } else {
             Err(BadMessages::Boundaries)
+        }
+    }
+
+    pub(crate) fn check_message(len: usize) -> Result<(), BadMessages> {
+        match len {
+            0 => Err(BadMessages::EmptyMessage),
+            1..=MESSAGE_BYTES_MAX => Ok(()),
+            _ => Err(BadMessages::MessageTooLarge),
         }
     }
 
@@ -146,14 +154,6 @@ impl Messages {
             data: self.data.slice(base..self.start(to)),
             ends: self.ends[from..to].iter().map(|end| end - base as u32).collect(),
         }
-    }
-}
-
-fn check_message(len: usize) -> Result<(), BadMessages> {
-    match len {
-        0 => Err(BadMessages::EmptyMessage),
-        1..=MESSAGE_BYTES_MAX => Ok(()),
-        _ => Err(BadMessages::MessageTooLarge),
     }
 }
 

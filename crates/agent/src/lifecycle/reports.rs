@@ -45,14 +45,14 @@ impl Reports {
         checkpoints: &[Checkpoint],
     ) -> Result<Completed, ReportRefused> {
         let Reported { next_wake } = self.report(lease, checkpoints, Ending::Ends).await?;
-        self.setbacks.over();
+        self.setbacks.over(lease);
         Ok(Completed { next_wake })
     }
 
     pub(super) async fn fail(&self, lease: &Lease, why: &str) -> Result<(), ReportRefused> {
-        let Lease { subscription, wake_id, generation, token, ttl, .. } = lease;
+        let Lease { subscription, wake_id, generation, token, .. } = lease;
         tracing::warn!(%subscription, wake_id, why, "the work of a wake failed; it comes again");
-        self.clock.sleep(self.setbacks.failed(*ttl)).await;
+        self.clock.sleep(self.setbacks.failed(lease)).await;
         let released =
             self.subscriptions.release(subscription, token, wake_id.clone(), *generation).await;
         released.map_err(refused)

@@ -3,6 +3,7 @@
 mod long_poll;
 mod seat;
 mod sse;
+mod watch;
 
 use std::{future::Future, pin::Pin, sync::Arc, time::Duration};
 
@@ -13,6 +14,7 @@ use wire::{Address, Cursor, Offset};
 pub(crate) use long_poll::long_poll;
 pub(crate) use seat::Seat;
 pub(crate) use sse::sse;
+pub(crate) use watch::watch;
 
 use crate::{phase::Phase, service::Service};
 

@@ -2,13 +2,13 @@
 
 use http::{HeaderMap, Response, StatusCode};
 use log::{Append, Appended, Closing, Outcome};
-use wire::{Address, ContentType, Messages, Producer, json};
+use wire::{Address, Messages, Producer};
 
 use crate::{
     call::Call,
     names,
     problem::Problem,
-    request::{self, Incoming, Received, receive, single},
+    request::{self, Framing, Incoming, Received, receive, single},
     response::{Body, Reply},
 };
 
@@ -26,7 +26,7 @@ pub(crate) async fn append(
             let detail = "the body is empty; send a message, or Stream-Closed: true to close";
             return Err(Problem::bad_request(detail));
         }
-        (false, _) => with_messages(conditions, &call.head.headers, &body)?,
+        (false, _) => with_messages(call, address, conditions, &body).await?,
     };
     let new_status = new_status(&append);
     let appended = call.service.log.append(address, append).await?;
@@ -49,27 +49,27 @@ fn conditions(headers: &HeaderMap) -> Result<Append, Problem> {
     })
 }
 
-fn with_messages(
+async fn with_messages(
+    call: &Call<'_>,
+    address: &Address,
     conditions: Append,
-    headers: &HeaderMap,
     body: &Received<'_>,
 ) -> Result<Append, Problem> {
-    let Some(content_type) = request::content_type(headers)? else {
-        return Err(Problem::bad_request("send the stream's Content-Type with every body"));
+    let framing = request::framing(&call.head.headers)?;
+    let content_type = request::content_type(&call.head.headers)?;
+    let is_json = match (&content_type, framing) {
+        (Some(content_type), _) => content_type.is_json(),
+        // Who sends frames need not know what they hold.
+        (None, Framing::Length) => call.service.log.head(address).await?.content_type.is_json(),
+        (None, Framing::Plain) => {
+            return Err(Problem::bad_request("send the stream's Content-Type with every body"));
+        }
     };
-    let messages = split(&content_type, body)?;
-    Ok(Append { messages, content_type: Some(content_type), ..conditions })
-}
-
-fn split(content_type: &ContentType, body: &Received<'_>) -> Result<Messages, Problem> {
-    if !content_type.is_json() {
-        return Ok(Messages::one(body.bytes.clone())?);
-    }
-    let messages = json::split(&body.bytes)?;
+    let messages = request::messages(is_json, framing, &body.bytes)?;
     if messages.is_empty() {
         return Err(Problem::bad_request("the array is empty; send at least one JSON value"));
     }
-    Ok(messages)
+    Ok(Append { messages, content_type, ..conditions })
 }
 
 /// A producer learns from the status whether its messages are new; others have nothing to learn.

@@ -2,14 +2,15 @@
 
 use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
 use log::{Closing, Create, Created, Fork, Lifetime, Outcome};
-use wire::{Address, ContentType, Expiry, Messages, Offset, StreamPath, SubOffset, json};
+use wire::{Address, ContentType, Expiry, Offset, StreamPath, SubOffset};
 
 use crate::{
     auth::Access,
     call::Call,
+    handlers::head,
     names,
     problem::Problem,
-    request::{self, Incoming, Received, receive, single},
+    request::{self, Framing, Incoming, Received, receive, single},
     response::{Body, Reply},
     route::STREAM_ROOT,
 };
@@ -24,12 +25,13 @@ pub(crate) async fn create(
     if let Some(origin) = &asked.origin {
         call.client.require(Access::Read, &origin.source)?;
     }
+    let framing = asked.settings.framing;
     let body = receive(call.service, body).await?;
     let created = match asked.origin {
         Some(origin) => fork(call, address, asked.settings, origin, &body).await?,
         None => make(call, address, asked.settings, &body).await?,
     };
-    Ok(answer(call, &created))
+    Ok(answer(call, framing, &created))
 }
 
 /// What the headers of a PUT ask for.
@@ -43,6 +45,7 @@ struct Asks {
     /// None if no header speaks of it.
     expiry: Option<Expiry>,
     closing: Closing,
+    framing: Framing,
 }
 
 /// Where a fork comes from.
@@ -62,6 +65,7 @@ impl Asked {
             content_type: request::content_type(headers)?,
             expiry: said.then_some(expiry),
             closing: request::closing(headers)?,
+            framing: request::framing(headers)?,
         };
         Ok(Self { settings, origin: Origin::read(headers)? })
     }
@@ -96,7 +100,7 @@ async fn make(
 ) -> Result<Created, Problem> {
     let is_json = asks.content_type.as_ref().is_some_and(ContentType::is_json);
     let create = Create {
-        messages: first_messages(is_json, body)?,
+        messages: request::messages(is_json, asks.framing, &body.bytes)?,
         content_type: asks.content_type,
         expiry: asks.expiry.unwrap_or_default(),
         closing: asks.closing,
@@ -123,31 +127,25 @@ async fn fork(
         sub_offset: origin.sub_offset,
         content_type: asks.content_type,
         lifetime: asks.expiry.map_or(Lifetime::Inherited, Lifetime::Own),
-        messages: first_messages(is_json, body)?,
+        messages: request::messages(is_json, asks.framing, &body.bytes)?,
         closing: asks.closing,
     };
     Ok(call.service.log.fork(address, fork).await?)
 }
 
-/// A stream may begin empty, and `[]` says so in JSON.
-fn first_messages(is_json: bool, body: &Received<'_>) -> Result<Messages, Problem> {
-    match (is_json, body.bytes.is_empty()) {
-        (_, true) => Ok(Messages::none()),
-        (true, false) => Ok(json::split(&body.bytes)?),
-        (false, false) => Ok(Messages::one(body.bytes.clone())?),
-    }
-}
-
-fn answer(call: &Call<'_>, created: &Created) -> Response<Body> {
+fn answer(call: &Call<'_>, framing: Framing, created: &Created) -> Response<Body> {
     let reply = match created.outcome {
         Outcome::New => Reply::new(StatusCode::CREATED).header(&header::LOCATION, location(call)),
         Outcome::Duplicate => Reply::new(StatusCode::OK),
     };
-    reply
-        .content_type(&created.head.content_type)
-        .offset(&names::NEXT_OFFSET, created.head.tail)
-        .closed(created.head.closed)
-        .into_response()
+    let reply = match framing {
+        Framing::Plain => {
+            let reply = reply.content_type(&created.head.content_type);
+            reply.offset(&names::NEXT_OFFSET, created.head.tail).closed(created.head.closed)
+        }
+        Framing::Length => head::described(reply, &created.head),
+    };
+    reply.into_response()
 }
 
 /// The stream's absolute URL, as the client would write it.

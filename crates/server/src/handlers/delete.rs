@@ -22,7 +22,7 @@ pub(crate) async fn delete(call: &Call<'_>, address: &Address) -> Result<Respons
         }
         Removal::Trim(before) => {
             let kept = call.service.log.trim(address, before).await?;
-            Ok(head::offsets(reply, &kept).into_response())
+            Ok(head::described(reply, &kept).into_response())
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use http::{Response, StatusCode, header};
 use log::Head;
-use wire::{Address, Expiry};
+use wire::{Address, Expiry, Timestamp};
 
 use crate::{
     call::Call,
@@ -14,10 +14,17 @@ use crate::{
 /// Answers `HEAD /v1/stream/{path}`.
 pub(crate) async fn head(call: &Call<'_>, address: &Address) -> Result<Response<Body>, Problem> {
     let head = call.service.log.head(address).await?;
-    let reply = Reply::new(StatusCode::OK)
-        .header(&header::CACHE_CONTROL, names::NO_STORE.clone())
-        .content_type(&head.content_type);
-    Ok(lifetime(offsets(reply, &head), &head).into_response())
+    let reply = Reply::new(StatusCode::OK).header(&header::CACHE_CONTROL, names::NO_STORE.clone());
+    Ok(described(reply, &head).into_response())
+}
+
+/// Everything that is known of the stream.
+pub(crate) fn described(reply: Reply, head: &Head) -> Reply {
+    let reply = reply
+        .content_type(&head.content_type)
+        .number(&names::INCARNATION, head.incarnation.get())
+        .text(&names::CREATED_AT, Timestamp::from_unix_ms(head.created_at.get()));
+    lifetime(offsets(reply, head), head)
 }
 
 /// Where the stream begins and ends.

@@ -7,7 +7,7 @@ use wire::{Expiry, Timestamp};
 
 use crate::{
     call::Call,
-    compression, names,
+    compression, follow, names,
     problem::Problem,
     request,
     response::{Body, Content, Reply},
@@ -24,6 +24,8 @@ struct Page {
 #[serde(rename_all = "camelCase")]
 struct Entry {
     path: String,
+    incarnation: u64,
+    earliest: String,
     tail: String,
     content_type: String,
     closed: bool,
@@ -34,8 +36,11 @@ struct Entry {
     expires_at: Option<String>,
 }
 
-/// Answers `GET /v1/stream/?prefix=&after=&limit=`.
+/// Answers `GET /v1/stream/?prefix=&after=&limit=`, or `?watch=` with what moves.
 pub(crate) async fn list(call: &Call<'_>) -> Result<Response<Body>, Problem> {
+    if let Some(glob) = request::watched(call.head.uri.query())? {
+        return follow::watch(call, glob);
+    }
     let page = call.service.log.list(request::list(call.head.uri.query())?).await?;
     let document = Page {
         streams: page.streams.iter().map(Entry::from).collect(),
@@ -58,6 +63,8 @@ impl From<&Listed> for Entry {
         };
         Self {
             path: listed.path.to_string(),
+            incarnation: head.incarnation.get(),
+            earliest: head.earliest.to_string(),
             tail: head.tail.to_string(),
             content_type: head.content_type.to_string(),
             closed: head.closed,

@@ -10,15 +10,15 @@ use crate::{
     etag::Tag,
     follow, names,
     problem::Problem,
-    request::{Live, ReadParams},
+    request::{Framing, Live, ReadParams},
     response::{Body, Content, Reply},
 };
 
 /// Answers `GET /v1/stream/{path}`.
 pub(crate) async fn read(call: &Call<'_>, address: &Address) -> Result<Response<Body>, Problem> {
-    let params = ReadParams::parse(call.head.uri.query())?;
+    let params = ReadParams::parse(call.head)?;
     match params.live {
-        Live::CatchUp => catch_up(call, address, params.from).await,
+        Live::CatchUp => catch_up(call, address, &params).await,
         // Boxed, so that those who do not stay need not carry the room for it.
         Live::LongPoll => Box::pin(follow::long_poll(call, address, &params)).await,
         Live::Sse => Box::pin(follow::sse(call, address, &params)).await,
@@ -28,20 +28,24 @@ pub(crate) async fn read(call: &Call<'_>, address: &Address) -> Result<Response<
 async fn catch_up(
     call: &Call<'_>,
     address: &Address,
-    from: ReadFrom,
+    params: &ReadParams,
 ) -> Result<Response<Body>, Problem> {
-    let chunk = call.service.log.read(address, from, call.service.settings.chunk_bytes).await?;
-    Ok(messages(call, from, chunk, None).await)
+    let bytes_max = params.bytes_max(call.service.settings.chunk_bytes);
+    let chunk = call.service.log.read(address, params.from, bytes_max).await?;
+    Ok(messages(call, params, chunk, None).await)
 }
 
 /// The answer that carries a chunk.
 pub(crate) async fn messages(
     call: &Call<'_>,
-    from: ReadFrom,
+    params: &ReadParams,
     chunk: Chunk,
     cursor: Option<Cursor>,
 ) -> Response<Body> {
-    if from == ReadFrom::Now {
+    if params.framing == Framing::Length {
+        return framed(&chunk, cursor);
+    }
+    if params.from == ReadFrom::Now {
         // Where now was is known to this reader only.
         return describe(StatusCode::OK, &chunk, cursor)
             .header(&header::CACHE_CONTROL, names::NO_STORE.clone())
@@ -61,6 +65,17 @@ pub(crate) async fn messages(
         describe(StatusCode::OK, &chunk, cursor).header(&header::CACHE_CONTROL, cache_control);
     let content = Content::of(&chunk.content_type, chunk.runs);
     compression::apply_tagged(call, reply, content, &tag).await.into_response()
+}
+
+/// The answer to a reader that wants to know the boundaries, and whose stream it read.
+fn framed(chunk: &Chunk, cursor: Option<Cursor>) -> Response<Body> {
+    describe(StatusCode::OK, chunk, cursor)
+        .header(&header::CACHE_CONTROL, names::NO_STORE.clone())
+        .header(&names::FRAMING, names::LENGTH.clone())
+        .offset(&names::START_OFFSET, chunk.start)
+        .number(&names::INCARNATION, chunk.incarnation.get())
+        .bytes(wire::framing::join(&chunk.runs))
+        .into_response()
 }
 
 /// What was read, and how far the reader has come.

@@ -5,8 +5,8 @@ use std::{collections::BTreeSet, sync::Arc};
 use http::{Method, Response, StatusCode, header, request::Parts};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use wake::{
-    Ack, Claim, Config, Created, Delivery, LinkBody, Progress, SubscriptionId, Subscriptions, View,
-    WorkBody, caps,
+    Ack, Claim, Concurrency, Config, Created, Delivery, LinkBody, Progress, SubscriptionId,
+    Subscriptions, View, WorkBody, caps,
 };
 use wire::{StreamPath, Timestamp};
 
@@ -254,6 +254,7 @@ struct Asked {
     webhook: Option<WebhookAsked>,
     wake_stream: Option<String>,
     lease_ttl_ms: Option<u64>,
+    concurrency: Option<Concurrency>,
     description: Option<String>,
 }
 
@@ -305,6 +306,7 @@ impl Asked {
             pattern: pattern.map_err(Problem::bad_request_from)?,
             streams: paths(&self.streams.unwrap_or_default())?,
             lease_ttl_ms: self.lease_ttl_ms.unwrap_or(usual.lease_ttl_ms),
+            concurrency: self.concurrency.unwrap_or_default(),
             description: self.description,
             ..usual
         })
@@ -321,6 +323,9 @@ struct Described<'a> {
     webhook: Option<WebhookBody<'a>>,
     wake_stream: Option<&'a str>,
     lease_ttl_ms: u64,
+    /// Ours, so it is shown only if it was asked for.
+    #[serde(skip_serializing_if = "Concurrency::is_usual")]
+    concurrency: Concurrency,
     created_at: String,
     status: &'static str,
     description: Option<&'a str>,
@@ -404,6 +409,7 @@ fn described<'a>(
         webhook,
         wake_stream,
         lease_ttl_ms: view.config.lease_ttl_ms,
+        concurrency: view.config.concurrency,
         created_at: Timestamp::from_unix_ms(view.created_at).to_string(),
         status: if view.is_failing { "failed" } else { "active" },
         description: view.config.description.as_deref(),

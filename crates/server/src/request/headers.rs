@@ -43,6 +43,24 @@ pub(crate) fn content_type(headers: &HeaderMap) -> Result<Option<ContentType>, P
     parsed(headers, &header::CONTENT_TYPE)
 }
 
+/// How the messages of a body are told apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Framing {
+    /// As the protocol says: values of a JSON array, or not at all.
+    Plain,
+    /// By their lengths.
+    Length,
+}
+
+/// What `Stream-Framing` says of the body, or asks of the answer's.
+pub(crate) fn framing(headers: &HeaderMap) -> Result<Framing, Problem> {
+    match single(headers, &names::FRAMING)? {
+        None => Ok(Framing::Plain),
+        Some(wire::framing::LENGTH) => Ok(Framing::Length),
+        Some(_) => Err(Problem::bad_request("Stream-Framing must be length, or not be sent")),
+    }
+}
+
 /// What `Stream-Closed` asks for; any value but `true` asks for nothing.
 pub(crate) fn closing(headers: &HeaderMap) -> Result<Closing, Problem> {
     Ok(match single(headers, &names::CLOSED)? {

@@ -3,9 +3,11 @@
 mod body;
 mod headers;
 mod incoming;
+mod messages;
 mod params;
 
 pub(crate) use body::{Received, receive};
-pub(crate) use headers::{closing, content_type, parsed, single};
+pub(crate) use headers::{Framing, closing, content_type, framing, parsed, single};
 pub(crate) use incoming::Incoming;
-pub(crate) use params::{Live, ReadParams, Removal, list, percent_decoded};
+pub(crate) use messages::messages;
+pub(crate) use params::{Live, ReadParams, Removal, list, percent_decoded, watched};

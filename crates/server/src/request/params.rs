@@ -2,10 +2,14 @@
 
 use std::borrow::Cow;
 
+use http::request::Parts;
 use log::{Delete, List};
-use wire::{Offset, ReadFrom, StreamPath, caps::LIST_PAGE_MAX};
+use wire::{Glob, Offset, ReadFrom, StreamPath, caps::LIST_PAGE_MAX};
 
-use crate::problem::Problem;
+use crate::{
+    problem::Problem,
+    request::{Framing, framing},
+};
 
 /// How a reader waits for what comes next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,12 +22,14 @@ pub(crate) enum Live {
     Sse,
 }
 
-/// `?offset=&live=&cursor=`
+/// `?offset=&live=&cursor=&bytes_max=`, and what the answer is to look like.
 #[derive(Debug)]
 pub(crate) struct ReadParams {
     pub(crate) from: ReadFrom,
     pub(crate) live: Live,
     pub(crate) cursor: Option<String>,
+    pub(crate) framing: Framing,
+    bytes_max: Option<usize>,
 }
 
 /// What a DELETE takes away: `?erase=true` or `?before=`.
@@ -36,8 +42,17 @@ pub(crate) enum Removal {
 }
 
 impl ReadParams {
-    pub(crate) fn parse(query: Option<&str>) -> Result<Self, Problem> {
-        let [offset, live, cursor] = known(query, ["offset", "live", "cursor"])?;
+    pub(crate) fn parse(head: &Parts) -> Result<Self, Problem> {
+        let framing = framing(&head.headers)?;
+        Self::parse_query(head.uri.query(), framing)
+    }
+
+    pub(crate) fn parse_query(query: Option<&str>, framing: Framing) -> Result<Self, Problem> {
+        let names = ["offset", "live", "cursor", "bytes_max"];
+        let [offset, live, cursor, bytes_max] = known(query, names)?;
+        let bytes_max = bytes_max.map(|text| text.parse::<usize>()).transpose();
+        let bytes_max =
+            bytes_max.map_err(|_| Problem::bad_request("bytes_max must be a number"))?;
         let live = match live.as_deref() {
             None => Live::CatchUp,
             Some("long-poll") => Live::LongPoll,
@@ -52,7 +67,12 @@ impl ReadParams {
                 return Err(Problem::bad_request(detail));
             }
         };
-        Ok(Self { from, live, cursor: cursor.map(Cow::into_owned) })
+        Ok(Self { from, live, cursor: cursor.map(Cow::into_owned), framing, bytes_max })
+    }
+
+    /// Bytes that one answer may hold, if the server would give `most`.
+    pub(crate) fn bytes_max(&self, most: usize) -> usize {
+        self.bytes_max.map_or(most, |asked| asked.min(most))
     }
 }
 
@@ -87,6 +107,12 @@ pub(crate) fn list(query: Option<&str>) -> Result<List, Problem> {
         after: after.map_err(Problem::bad_request_from)?,
         limit,
     })
+}
+
+/// Which streams to watch: `?watch=`.
+pub(crate) fn watched(query: Option<&str>) -> Result<Option<Glob>, Problem> {
+    let [glob] = known(query, ["watch"])?;
+    glob.map(|text| text.parse()).transpose().map_err(Problem::bad_request_from)
 }
 
 /// The values of the parameters we know; others are ignored, and none of ours may come twice.
@@ -145,7 +171,7 @@ mod tests {
 
     #[track_caller]
     fn check_read(query: &str, expected: Option<(ReadFrom, Live, Option<&str>)>) {
-        let params = ReadParams::parse(Some(query)).ok();
+        let params = ReadParams::parse_query(Some(query), Framing::Plain).ok();
         let got = params.as_ref().map(|p| (p.from, p.live, p.cursor.as_deref()));
         assert_eq!(got, expected, "{query}");
     }

@@ -152,3 +152,42 @@ async fn a_token_must_allow_it() {
     assert_eq!(keys.header("content-type"), Some("application/jwk-set+json"));
     assert_eq!(read(&keys)["keys"][0]["crv"], "Ed25519");
 }
+
+#[tokio::test]
+async fn streams_can_be_woken_one_by_one() {
+    let server = start(settings()).await;
+    server.create("/v1/stream/wake", "application/json").await;
+    let usual = ask(&server, "PUT", "usual", "", &pull()).await.expect(201);
+    assert_eq!(read(&usual).get("concurrency"), None, "the protocol does not know it");
+    let asked = |concurrency: &str| pull().replace('{', &format!("{{{concurrency},"));
+    ask(&server, "PUT", "usual", "", &asked(r#""concurrency":"subscription""#)).await.expect(200);
+    let refused = ask(&server, "PUT", "s", "", &asked(r#""concurrency":"message""#)).await;
+    assert_eq!(error(&refused.expect(400)), "INVALID_REQUEST");
+    let by_stream = asked(r#""concurrency":"stream""#);
+    ask(&server, "PUT", "usual", "", &by_stream).await.expect(409);
+    let made = ask(&server, "PUT", "s", "", &by_stream).await.expect(201);
+    assert_eq!(read(&made)["concurrency"], "stream");
+
+    for stream in ["/v1/stream/events/a", "/v1/stream/events/b"] {
+        server.create(stream, "application/json").await;
+        server.append(stream, "application/json", "[1]").await.expect(204);
+    }
+    let mut claims = Vec::new();
+    for worker in [r#"{"worker":"one"}"#, r#"{"worker":"two"}"#] {
+        claims.push(read(&ask(&server, "POST", "s/claim", "", worker).await.expect(200)));
+    }
+    assert_eq!([1, 2], [&claims[0], &claims[1]].map(|claim| claim["generation"].as_u64().unwrap()));
+    let taken = ask(&server, "POST", "s/claim", "", r#"{"worker":"three"}"#).await.expect(409);
+    assert_eq!(error(&taken), "ALREADY_CLAIMED");
+    for claim in claims.iter().rev() {
+        assert_eq!(claim["streams"].as_array().unwrap().len(), 1);
+        let work = &claim["streams"][0];
+        let acks = json!([{ "stream": work["path"], "offset": work["tail_offset"] }]);
+        let (id, generation) = (&claim["wake_id"], &claim["generation"]);
+        let done = json!({ "wake_id": id, "generation": generation, "acks": acks, "done": true });
+        let token = claim["token"].as_str().unwrap();
+        ask(&server, "POST", "s/ack", token, &done.to_string()).await.expect(200);
+    }
+    let idle = ask(&server, "POST", "s/claim", "", r#"{"worker":"one"}"#).await.expect(409);
+    assert_eq!(error(&idle), "NO_PENDING_WORK");
+}

@@ -20,21 +20,21 @@ use crate::{
 const CALL_PATIENCE: Duration = Duration::from_secs(30);
 
 impl Owner {
-    /// Starts what the wake asks for, unless that is under way.
-    pub(super) fn deliver(&mut self, id: &SubscriptionId) {
+    /// Starts what a wake asks for, unless that is under way.
+    pub(super) fn deliver(&mut self, id: &SubscriptionId, generation: u64) {
         let Some(subscription) = self.book.get(id) else { return };
-        let Some(wake) = &subscription.wake else { return };
-        let key = (id.clone(), wake.id.clone());
+        let Some(wake) = subscription.wakes.get(&generation) else { return };
         if !matches!(wake.stage, Stage::Calling { .. } | Stage::Offered)
-            || self.under_way.contains(&key)
+            || self.under_way.contains(&wake.id)
         {
             return;
         }
+        let wake_id = wake.id.clone();
         match &subscription.config.delivery {
             Delivery::Webhook(url) => self.call(self.call_for(id, subscription, wake, url)),
             Delivery::PullWake(stream) => self.announce(id, wake, stream.clone()),
         }
-        self.under_way.insert(key);
+        self.under_way.insert(wake_id);
     }
 
     fn call_for(

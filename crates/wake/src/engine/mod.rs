@@ -2,6 +2,7 @@
 
 mod deliver;
 mod diary;
+mod follow;
 mod owner;
 mod views;
 

@@ -7,14 +7,15 @@ use std::{
     time::Duration,
 };
 
-use futures_util::future::{Either, FutureExt as _, select};
-use log::{List, Log, Moved, Unavailable, Watch};
+use futures_util::future::{Either, select};
+use log::{Log, Moved, Unavailable, Watch};
 use sys::{Sys, UnixMs};
 use tokio::sync::{Semaphore, mpsc, oneshot};
-use wire::{Address, Glob, Offset, StreamPath};
+use wire::StreamPath;
 
 use super::{
     diary::{Diary, NotWritten},
+    follow::{link_existing, tail},
     views::{view, work},
 };
 use crate::{
@@ -24,11 +25,11 @@ use crate::{
     book::{Book, Entry},
     caps::{LINKS_MAX, SUBSCRIPTIONS_MAX},
     keys::Keyring,
-    subscription::{Event, Link, Linked, Subscription},
+    subscription::{Event, Stage, Subscription},
 };
 
 /// Requests and hints taken at a time.
-const BATCH_MAX: usize = 1024;
+pub(super) const BATCH_MAX: usize = 1024;
 /// Webhooks called at a time; further calls wait.
 const CALLS_MAX: usize = 256;
 
@@ -109,12 +110,12 @@ pub(super) struct Owner {
     diary: Diary,
     pub(super) book: Book,
     /// What moved; none while there is nobody to care.
-    watch: Option<Watch>,
+    pub(super) watch: Option<Watch>,
     /// To report back to; weak, so that the owner does not keep itself alive.
     pub(super) inbox: mpsc::WeakSender<Command>,
     pub(super) calls: Arc<Semaphore>,
-    /// Wakes that are being delivered.
-    pub(super) under_way: HashSet<(SubscriptionId, String)>,
+    /// Ids of wakes that are being delivered.
+    pub(super) under_way: HashSet<String>,
     turn: Turn,
 }
 
@@ -123,7 +124,8 @@ pub(super) struct Owner {
 struct Turn {
     entries: Vec<Entry>,
     answers: Vec<Answer>,
-    touched: BTreeSet<SubscriptionId>,
+    /// Wakes, by generation, that somebody is to be called to.
+    calls: BTreeSet<(SubscriptionId, u64)>,
 }
 
 impl Owner {
@@ -153,6 +155,7 @@ impl Owner {
 
     pub(super) async fn run(mut self, mut inbox: mpsc::Receiver<Command>) {
         self.look_at_everything().await;
+        self.recall();
         let mut batch = Vec::with_capacity(BATCH_MAX);
         let mut is_over = false;
         while !is_over && self.commit().await.is_ok() {
@@ -238,11 +241,9 @@ impl Owner {
                 self.answer(reply, linked);
             }
             Command::Unlink { id, stream, reply } => {
-                let found = self.find(&id).map(|_| ()).map_err(ChangeError::from);
-                if found.is_ok() {
-                    self.stage(&id, vec![Event::Unlinked(stream)]);
-                }
-                self.answer(reply, found);
+                let unlinked = self.find(&id).map(|subscription| subscription.unname(&stream));
+                let done = unlinked.map(|events| self.stage(&id, events));
+                self.answer(reply, done.map_err(ChangeError::from));
             }
             Command::Claim { id, worker, reply } => {
                 let claimed = self.claim(&id, &worker);
@@ -313,10 +314,10 @@ impl Owner {
 
     fn claim(&mut self, id: &SubscriptionId, worker: &str) -> Result<Claim, ClaimError> {
         let now = self.now();
-        let events = self.find(id)?.claim(worker, now)?;
-        self.stage(id, events);
+        let (generation, event) = self.find(id)?.claim(worker, now)?;
+        self.stage(id, vec![event]);
         let subscription = self.find(id)?;
-        let wake = subscription.wake.as_ref().ok_or(crate::NoPendingWork)?;
+        let wake = subscription.wakes.get(&generation).ok_or(crate::NoPendingWork)?;
         Ok(Claim {
             wake_id: wake.id.clone(),
             generation: wake.generation,
@@ -335,7 +336,7 @@ impl Owner {
         let now = self.now();
         let events = self.find(id)?.report(token, progress, now)?;
         self.stage(id, events);
-        let next_wake = progress.done && self.find(id)?.wake.is_some();
+        let next_wake = progress.done && self.find(id)?.calls_to_work();
         Ok(Reported { next_wake })
     }
 
@@ -346,13 +347,13 @@ impl Owner {
         wake_id: &str,
         generation: u64,
     ) -> Result<(), ProgressError> {
-        let events = self.find(id)?.release(token, wake_id, generation)?;
-        self.stage(id, events);
+        let event = self.find(id)?.release(token, wake_id, generation)?;
+        self.stage(id, vec![event]);
         Ok(())
     }
 
     fn delivered(&mut self, id: &SubscriptionId, wake_id: &str, reply: Reply) {
-        self.under_way.remove(&(id.clone(), wake_id.to_owned()));
+        self.under_way.remove(wake_id);
         let (now, chance) = (self.now(), &self.sys.chance);
         let Some(subscription) = self.book.get(id) else { return };
         let events = subscription.delivered(wake_id, reply, now, |bound| chance.below(bound));
@@ -368,107 +369,48 @@ impl Owner {
         }
     }
 
-    /// Follows the hints that are there.
-    async fn catch_up(&mut self) {
-        for _ in 0..BATCH_MAX {
-            let hint = self.watch.as_mut().and_then(|watch| watch.next().now_or_never());
-            match hint {
-                Some(Some(hint)) => self.follow(hint).await,
-                Some(None) | None => return,
-            }
-        }
-    }
-
-    /// Watches from now on, unless it does already.
-    fn watch(&mut self) -> Result<(), Unavailable> {
-        if self.watch.is_none() {
-            let watch = self.log.watch(Glob::everything());
-            self.watch = Some(watch.map_err(|_| Unavailable::Overloaded)?);
-        }
-        Ok(())
-    }
-
-    async fn follow(&mut self, hint: Moved) {
-        match hint {
-            Moved::Stream(path, hinted) => {
-                let known = if self.seems_shorter(&path, hinted) {
-                    tail(&*self.log, &path).await.unwrap_or(hinted)
-                } else {
-                    hinted
-                };
-                self.moved(&path, known);
-            }
-            Moved::Resync => self.look_at_everything().await,
-        }
-    }
-
-    /// True if more was known of the stream: the hint is old, or the stream is another one.
-    fn seems_shorter(&self, path: &StreamPath, hinted: Offset) -> bool {
-        self.book.followers(path).iter().any(|id| {
-            let link = self.book.get(id).and_then(|subscription| subscription.links.get(path));
-            link.is_some_and(|link| link.tail.max(link.acked.unwrap_or_default()) > hinted)
-        })
-    }
-
-    /// A stream ends here now.
-    fn moved(&mut self, path: &StreamPath, tail: Offset) {
-        for id in self.book.followers(path) {
-            let Some(subscription) = self.book.get(&id) else { continue };
-            let event = match subscription.links.get(path) {
-                // It was deleted and made again: all of it is new.
-                Some(link) if link.acked.is_some_and(|acked| acked > tail) => {
-                    let link = Link { acked: None, tail: Offset::START, ..*link };
-                    Some(Event::Linked(Linked { path: path.clone(), link }))
-                }
-                Some(link) if link.is_matched || link.is_explicit => None,
-                _ if tail == Offset::START || subscription.links.len() >= LINKS_MAX => continue,
-                _ => subscription.discover(path),
-            };
-            self.stage(&id, event.into_iter().collect());
-            self.book.moved(&id, path, tail);
-            self.rouse(&id);
-        }
-    }
-
-    /// Looks at every stream, for some may have moved unseen.
-    async fn look_at_everything(&mut self) {
-        let mut list = List::default();
-        while self.book.len() > 0 {
-            let Ok(page) = self.log.list(list.clone()).await else { break };
-            for listed in &page.streams {
-                self.moved(&listed.path, listed.head.tail);
-            }
-            match page.next {
-                Some(next) => list.after = Some(next),
-                None => break,
-            }
-        }
-        let all: Vec<_> = self.book.iter().map(|(id, _)| id.clone()).collect();
-        all.iter().for_each(|id| self.rouse(id));
-        self.turn.touched.extend(all);
-    }
-
     /// Takes what happened to a subscription into the turn, and calls to work if there is some.
-    fn stage(&mut self, id: &SubscriptionId, events: Vec<Event>) {
+    pub(super) fn stage(&mut self, id: &SubscriptionId, events: Vec<Event>) {
         if !events.is_empty() {
-            let entry = Entry { id: id.clone(), events };
-            self.book.apply(&entry);
-            self.turn.entries.push(entry);
-            self.turn.touched.insert(id.clone());
+            self.record(id, events);
             self.rouse(id);
         }
     }
 
-    fn rouse(&mut self, id: &SubscriptionId) {
+    fn record(&mut self, id: &SubscriptionId, events: Vec<Event>) {
+        for event in &events {
+            let called = match event {
+                Event::Woken(wake) => Some((wake.generation, &wake.stage)),
+                Event::Entered { generation, stage } => Some((*generation, stage)),
+                _ => None,
+            };
+            if let Some((generation, Stage::Calling { .. } | Stage::Offered)) = called {
+                self.turn.calls.insert((id.clone(), generation));
+            }
+        }
+        let entry = Entry { id: id.clone(), events };
+        self.book.apply(&entry);
+        self.turn.entries.push(entry);
+    }
+
+    /// Calls again to every wake whose call may not have been made.
+    fn recall(&mut self) {
+        for (id, subscription) in self.book.iter() {
+            self.turn.calls.extend(subscription.wakes.keys().map(|at| (id.clone(), *at)));
+        }
+    }
+
+    pub(super) fn rouse(&mut self, id: &SubscriptionId) {
         let (now, chance) = (self.now(), self.sys.chance.clone());
         let wake_id = || {
             let mut bytes = [0; 12];
             chance.fill(&mut bytes);
             bytes.iter().fold("w_".to_owned(), |id, byte| format!("{id}{byte:02x}"))
         };
-        let event = self.book.get(id).and_then(|subscription| subscription.rouse(wake_id, now));
-        if let Some(event) = event {
-            self.stage(id, vec![event]);
+        let events = self.book.get(id).map(|subscription| subscription.rouse(wake_id, now));
+        match events {
+            Some(events) if !events.is_empty() => self.record(id, events),
+            _ => {}
         }
     }
 
@@ -494,7 +436,7 @@ impl Owner {
         };
         turn.answers.into_iter().for_each(|give| give(answer.clone()));
         match written {
-            Ok(()) => turn.touched.iter().for_each(|id| self.deliver(id)),
+            Ok(()) => turn.calls.iter().for_each(|(id, at)| self.deliver(id, *at)),
             Err(NotWritten::Unavailable(_)) => self.reload().await,
             Err(NotWritten::TakenOver) => {}
         }
@@ -517,7 +459,8 @@ impl Owner {
                     if self.book.len() > 0 && self.watch().is_err() {
                         continue;
                     }
-                    return Box::pin(self.look_at_everything()).await;
+                    Box::pin(self.look_at_everything()).await;
+                    return self.recall();
                 }
                 Err(error) => tracing::warn!(%error, "subscriptions cannot be read yet"),
             }
@@ -526,55 +469,4 @@ impl Owner {
             }
         }
     }
-}
-
-/// Links what is there already, at its tail.
-async fn link_existing(log: &dyn Log, subscription: &mut Subscription) -> Result<(), CreateError> {
-    for path in subscription.config.streams.clone() {
-        let tail = tail(log, &path).await?;
-        subscription.name(&path, tail).iter().for_each(|event| subscription.apply(event));
-    }
-    let Some(glob) = subscription.config.pattern.clone() else { return Ok(()) };
-    let config = subscription.config.clone();
-    let covers = |path: &StreamPath| config.covers(path);
-    let prefix = literal_prefix(glob.as_str());
-    let mut list = List { prefix, ..List::default() };
-    loop {
-        let page = log.list(list.clone()).await.map_err(unavailable)?;
-        for listed in page.streams.iter().filter(|listed| covers(&listed.path)) {
-            let known = subscription.links.get(&listed.path).copied().unwrap_or_default();
-            let tail = listed.head.tail;
-            let acked = known.acked.max(Some(tail));
-            let link = Link { is_matched: true, acked, tail, ..known };
-            subscription.apply(&Event::Linked(Linked { path: listed.path.clone(), link }));
-        }
-        if subscription.links.len() > LINKS_MAX {
-            return Err(TooMany.into());
-        }
-        match page.next {
-            Some(next) => list.after = Some(next),
-            None => return Ok(()),
-        }
-    }
-}
-
-/// Where a stream ends; at its start if it is not there.
-async fn tail(log: &dyn Log, path: &StreamPath) -> Result<Offset, Unavailable> {
-    match log.head(&Address::from(path.clone())).await {
-        Ok(head) => Ok(head.tail),
-        Err(log::HeadError::Unavailable(why)) => Err(why),
-        Err(_) => Ok(Offset::START),
-    }
-}
-
-fn unavailable(error: log::ListError) -> Unavailable {
-    match error {
-        log::ListError::Unavailable(why) => why,
-        other => Unavailable::Read(other.to_string()),
-    }
-}
-
-/// What every stream that the glob covers begins with.
-fn literal_prefix(glob: &str) -> String {
-    glob.split('*').next().unwrap_or_default().to_owned()
 }

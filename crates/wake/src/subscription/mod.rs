@@ -10,121 +10,46 @@
 //!      │                    Waiting                                 │
 //!      └──────────────────────┴──── 2xx with done ──────────────────┘
 //! ```
+//!
+//! That is the way of one wake. A subscription has one at a time, for all its streams together; or,
+//! if its config says so, one for each stream, which then knows nothing of the others.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    time::Duration,
-};
+mod event;
+mod queue;
+mod told;
+
+use std::{collections::BTreeMap, time::Duration};
 
 use serde::{Deserialize, Serialize};
 use sys::UnixMs;
 use wire::{Offset, StreamPath};
 
+pub use self::event::Ack;
+pub(crate) use self::event::{Event, Link, Linked, Stage, Task, Wake};
+use self::{queue::Queue, told::Told};
 use crate::{
-    Config, Delivery,
-    caps::{RETRY_FIRST, RETRY_JITTER_PERCENT, RETRY_MAX, STREAMS_PER_WAKE_MAX},
+    Concurrency, Config, Delivery,
+    caps::{RETRY_FIRST, RETRY_JITTER_PERCENT, RETRY_MAX, STREAMS_PER_WAKE_MAX, WAKES_MAX},
     error::{AlreadyClaimed, ClaimError, Fenced, InvalidAck, NoPendingWork, ProgressError},
 };
 
 /// One subscription.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "Told", into = "Told")]
 pub(crate) struct Subscription {
     pub(crate) config: Config,
     /// What URLs of this server begin with, as its maker sees them.
     pub(crate) base: String,
     pub(crate) created_at: u64,
-    #[serde(with = "links")]
     pub(crate) links: BTreeMap<StreamPath, Link>,
     /// Of the newest wake.
     pub(crate) generation: u64,
-    pub(crate) wake: Option<Wake>,
-    /// In a row.
-    pub(crate) failures: u32,
-    /// Linked streams with messages that nobody has acknowledged; follows from links and tails.
-    #[serde(skip)]
-    pending: BTreeSet<StreamPath>,
-}
-
-/// A stream that a subscription follows.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Link {
-    /// Named by a client.
-    pub(crate) is_explicit: bool,
-    /// Found by the pattern.
-    pub(crate) is_matched: bool,
-    /// Up to where everything is done; none before the start.
-    #[serde(with = "offset")]
-    pub(crate) acked: Option<Offset>,
-    /// Where the stream ends, as far as is known; not stored, since the log knows.
-    #[serde(skip)]
-    pub(crate) tail: Offset,
-}
-
-/// A call to work.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Wake {
-    pub(crate) id: String,
-    pub(crate) generation: u64,
-    /// What there is to do, as it stood.
-    pub(crate) streams: Vec<Task>,
-    pub(crate) stage: Stage,
-}
-
-/// A stream with work, as it stood when the wake was made.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Task {
-    #[serde(with = "crate::text")]
-    pub(crate) path: StreamPath,
-    #[serde(with = "crate::text")]
-    pub(crate) tail: Offset,
-}
-
-/// How far a wake has come.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum Stage {
-    /// The webhook is being called; the lease runs.
-    Calling { until: u64 },
-    /// A message in the wake stream asks for a worker.
-    Offered,
-    /// The call or the message failed, and is made again in its time.
-    Waiting { next_at: u64 },
-    /// A worker is at it.
-    Held { holder: Option<String>, until: u64 },
-}
-
-/// What happened to a subscription. Stored, so kinds are never reused.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum Event {
-    /// It is like this: it was made, or its story is told anew.
-    Is(Box<Subscription>),
-    Deleted,
-    Linked(Linked),
-    /// A client does not name the stream any more.
-    Unlinked(#[serde(with = "crate::text")] StreamPath),
-    Woken(Wake),
-    Acked(Vec<Ack>),
-    Stage(Stage),
-    Ended,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Linked {
-    #[serde(with = "crate::text")]
-    pub(crate) path: StreamPath,
-    pub(crate) link: Link,
-}
-
-/// How far a worker has come in a stream.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Ack {
-    /// The stream.
-    #[serde(rename = "stream", with = "crate::text")]
-    pub path: StreamPath,
-    /// The end of what is done.
-    #[serde(with = "crate::text")]
-    pub offset: Offset,
+    /// Those under way, by generation.
+    pub(crate) wakes: BTreeMap<u64, Wake>,
+    /// The streams of those wakes; no stream is in two of them.
+    busy: BTreeMap<StreamPath, u64>,
+    /// Linked streams with work that are in none of them.
+    queue: Queue,
 }
 
 /// What a worker reports of its wake.
@@ -159,9 +84,9 @@ impl Subscription {
             created_at: now.get(),
             links: BTreeMap::new(),
             generation: 0,
-            wake: None,
-            failures: 0,
-            pending: BTreeSet::new(),
+            wakes: BTreeMap::new(),
+            busy: BTreeMap::new(),
+            queue: Queue::default(),
         }
     }
 
@@ -175,16 +100,17 @@ impl Subscription {
 
     /// True while deliveries fail.
     pub(crate) fn is_failing(&self) -> bool {
-        matches!(self.wake, Some(Wake { stage: Stage::Waiting { .. }, .. }))
+        self.wakes.values().any(|wake| matches!(wake.stage, Stage::Waiting { .. }))
+    }
+
+    /// True if a wake calls to work that nobody is at.
+    pub(crate) fn calls_to_work(&self) -> bool {
+        self.wakes.values().any(|wake| !wake.is_held())
     }
 
     /// When something is to be done about it even if nobody asks.
     pub(crate) fn due_at(&self) -> Option<UnixMs> {
-        match &self.wake.as_ref()?.stage {
-            Stage::Calling { until } | Stage::Held { until, .. } => Some(UnixMs::new(*until)),
-            Stage::Waiting { next_at } => Some(UnixMs::new(*next_at)),
-            Stage::Offered => None,
-        }
+        self.wakes.values().filter_map(Wake::due_at).min().map(UnixMs::new)
     }
 
     pub(crate) fn apply(&mut self, event: &Event) {
@@ -207,22 +133,40 @@ impl Subscription {
             }
             Event::Woken(wake) => {
                 self.generation = wake.generation;
-                self.wake = Some(wake.clone());
+                self.begin(wake.clone());
             }
             Event::Acked(acks) => acks.iter().for_each(|ack| self.acked(ack)),
-            Event::Stage(stage) => self.enter(stage),
-            Event::Ended => self.wake = None,
+            Event::Stage(stage) => self.wakes.values_mut().for_each(|wake| wake.enter(stage)),
+            Event::Ended => {
+                while let Some((_, wake)) = self.wakes.pop_first() {
+                    self.end(&wake);
+                }
+            }
+            Event::Entered { generation, stage } => {
+                if let Some(wake) = self.wakes.get_mut(generation) {
+                    wake.enter(stage);
+                }
+            }
+            Event::Over { generation } => {
+                if let Some(wake) = self.wakes.remove(generation) {
+                    self.end(&wake);
+                }
+            }
         }
     }
 
-    fn enter(&mut self, stage: &Stage) {
-        match stage {
-            Stage::Waiting { .. } => self.failures = self.failures.saturating_add(1),
-            Stage::Held { .. } => self.failures = 0,
-            Stage::Calling { .. } | Stage::Offered => {}
+    fn begin(&mut self, wake: Wake) {
+        for task in &wake.streams {
+            self.busy.insert(task.path.clone(), wake.generation);
+            self.queue.leave(&task.path);
         }
-        if let Some(wake) = &mut self.wake {
-            wake.stage = stage.clone();
+        self.wakes.insert(wake.generation, wake);
+    }
+
+    fn end(&mut self, wake: &Wake) {
+        for task in &wake.streams {
+            self.busy.remove(&task.path);
+            self.weigh(&task.path);
         }
     }
 
@@ -235,12 +179,11 @@ impl Subscription {
     }
 
     fn weigh(&mut self, path: &StreamPath) {
-        let has_work =
-            self.links.get(path).is_some_and(|link| link.tail > link.acked.unwrap_or_default());
-        if has_work {
-            self.pending.insert(path.clone());
+        let has_work = self.links.get(path).is_some_and(Link::has_work);
+        if has_work && !self.busy.contains_key(path) {
+            self.queue.join(path);
         } else {
-            self.pending.remove(path);
+            self.queue.leave(path);
         }
     }
 
@@ -268,39 +211,67 @@ impl Subscription {
         Some(Event::Linked(Linked { path: path.clone(), link }))
     }
 
-    /// Calls to work, if there is some and nobody was called yet.
-    pub(crate) fn rouse(&self, id: impl FnOnce() -> String, now: UnixMs) -> Option<Event> {
-        if self.wake.is_some() || self.pending.is_empty() {
-            return None;
-        }
-        let task = |path: &StreamPath| {
-            let tail = self.links.get(path)?.tail;
-            Some(Task { path: path.clone(), tail })
+    /// Unlinks a stream that a client names no more. A wake that was for this stream alone is over
+    /// if nothing else links it: nobody would ever be done with it.
+    pub(crate) fn unname(&self, path: &StreamPath) -> Vec<Event> {
+        let stays = self.links.get(path).is_some_and(|link| link.is_matched);
+        let wake = match self.config.concurrency {
+            Concurrency::Stream if !stays => self.busy.get(path),
+            Concurrency::Stream | Concurrency::Subscription => None,
         };
-        let streams = self.pending.iter().filter_map(task).take(STREAMS_PER_WAKE_MAX).collect();
+        let over = wake.map(|generation| Event::Over { generation: *generation });
+        [Event::Unlinked(path.clone())].into_iter().chain(over).collect()
+    }
+
+    /// Calls to work that nobody was called to yet, as far as the config and the caps allow.
+    pub(crate) fn rouse(&self, mut id: impl FnMut() -> String, now: UnixMs) -> Vec<Event> {
         let stage = match self.config.delivery {
             Delivery::Webhook(_) => Stage::Calling { until: self.lease_from(now) },
             Delivery::PullWake(_) => Stage::Offered,
         };
-        let generation = self.generation + 1;
-        Some(Event::Woken(Wake { id: id(), generation, streams, stage }))
-    }
-
-    /// Gives the wake to a worker.
-    pub(crate) fn claim(&self, worker: &str, now: UnixMs) -> Result<Vec<Event>, ClaimError> {
-        let wake = self.wake.as_ref().ok_or(NoPendingWork)?;
-        match &wake.stage {
-            Stage::Held { holder, .. } => Err(AlreadyClaimed {
-                holder: holder.clone().unwrap_or_default(),
-                generation: wake.generation,
+        let mut generation = self.generation;
+        let mut woken = |streams| {
+            generation += 1;
+            Event::Woken(Wake { id: id(), generation, streams, stage: stage.clone(), failures: 0 })
+        };
+        match self.config.concurrency {
+            Concurrency::Subscription if !self.wakes.is_empty() || self.queue.is_empty() => {
+                Vec::new()
             }
-            .into()),
-            Stage::Calling { .. } => Err(NoPendingWork.into()),
-            Stage::Offered | Stage::Waiting { .. } => {
-                let (holder, until) = (Some(worker.to_owned()), self.lease_from(now));
-                Ok(vec![Event::Stage(Stage::Held { holder, until })])
+            Concurrency::Subscription => {
+                let streams = self.queue.by_name().take(STREAMS_PER_WAKE_MAX);
+                vec![woken(streams.filter_map(|path| self.task(path)).collect())]
+            }
+            Concurrency::Stream => {
+                let room = WAKES_MAX.saturating_sub(self.wakes.len());
+                let streams = self.queue.by_turn().take(room);
+                streams.filter_map(|path| self.task(path)).map(|task| woken(vec![task])).collect()
             }
         }
+    }
+
+    fn task(&self, path: &StreamPath) -> Option<Task> {
+        let tail = self.links.get(path)?.tail;
+        Some(Task { path: path.clone(), tail })
+    }
+
+    /// Gives the oldest wake that nobody has to a worker; its generation, and what happens to it.
+    pub(crate) fn claim(&self, worker: &str, now: UnixMs) -> Result<(u64, Event), ClaimError> {
+        let is_free = |wake: &&Wake| matches!(wake.stage, Stage::Offered | Stage::Waiting { .. });
+        if let Some(wake) = self.wakes.values().find(is_free) {
+            let stage =
+                Stage::Held { holder: Some(worker.to_owned()), until: self.lease_from(now) };
+            let generation = wake.generation;
+            return Ok((generation, Event::Entered { generation, stage }));
+        }
+        let held = self.wakes.values().find_map(|wake| match &wake.stage {
+            Stage::Held { holder, .. } => Some(AlreadyClaimed {
+                holder: holder.clone().unwrap_or_default(),
+                generation: wake.generation,
+            }),
+            _ => None,
+        });
+        Err(held.map_or(NoPendingWork.into(), ClaimError::from))
     }
 
     /// Takes a worker's report; `token` is the generation its token is for.
@@ -311,19 +282,21 @@ impl Subscription {
         now: UnixMs,
     ) -> Result<Vec<Event>, ProgressError> {
         let wake = self.current(token, &progress.wake_id, progress.generation)?;
-        self.check_acks(&progress.acks)?;
+        self.check_acks(wake.generation, &progress.acks)?;
         let mut events = Vec::with_capacity(2);
         if !progress.acks.is_empty() {
             events.push(Event::Acked(progress.acks.clone()));
         }
+        let generation = wake.generation;
         events.push(if progress.done {
-            Event::Ended
+            Event::Over { generation }
         } else {
             let holder = match &wake.stage {
                 Stage::Held { holder, .. } => holder.clone(),
                 _ => None,
             };
-            Event::Stage(Stage::Held { holder, until: self.lease_from(now) })
+            let stage = Stage::Held { holder, until: self.lease_from(now) };
+            Event::Entered { generation, stage }
         });
         Ok(events)
     }
@@ -334,14 +307,14 @@ impl Subscription {
         token: u64,
         wake_id: &str,
         generation: u64,
-    ) -> Result<Vec<Event>, Fenced> {
-        self.current(token, wake_id, generation).map(|_| vec![Event::Ended])
+    ) -> Result<Event, Fenced> {
+        self.current(token, wake_id, generation).map(|_| Event::Over { generation })
     }
 
-    /// The wake, if it is the one that is spoken of and somebody may work on it.
+    /// The wake that is spoken of, if it is under way and somebody may work on it.
     fn current(&self, token: u64, wake_id: &str, generation: u64) -> Result<&Wake, Fenced> {
-        let wake = self.wake.as_ref().ok_or(Fenced)?;
-        let is_it = token == wake.generation && generation == wake.generation && wake_id == wake.id;
+        let wake = self.wakes.get(&generation).ok_or(Fenced)?;
+        let is_it = token == wake.generation && wake_id == wake.id;
         let is_at_work = match wake.stage {
             Stage::Held { .. } | Stage::Calling { .. } => true,
             // The call may have arrived although it seemed to fail.
@@ -351,9 +324,14 @@ impl Subscription {
         if is_it && is_at_work { Ok(wake) } else { Err(Fenced) }
     }
 
-    fn check_acks(&self, acks: &[Ack]) -> Result<(), InvalidAck> {
+    fn check_acks(&self, generation: u64, acks: &[Ack]) -> Result<(), InvalidAck> {
         for ack in acks {
-            let link = self.links.get(&ack.path);
+            let is_its_own = match self.config.concurrency {
+                Concurrency::Subscription => true,
+                // Another worker may be at any other stream.
+                Concurrency::Stream => self.busy.get(&ack.path) == Some(&generation),
+            };
+            let link = self.links.get(&ack.path).filter(|_| is_its_own);
             let fits = link.is_some_and(|link| {
                 ack.offset >= link.acked.unwrap_or_default() && ack.offset <= link.tail
             });
@@ -373,22 +351,23 @@ impl Subscription {
         now: UnixMs,
         chance: impl FnOnce(u64) -> u64,
     ) -> Vec<Event> {
-        let Some(wake) = self.wake.as_ref().filter(|wake| wake.id == wake_id) else {
+        let Some(wake) = self.wakes.values().find(|wake| wake.id == wake_id) else {
             return Vec::new();
         };
-        match (&wake.stage, reply) {
+        let generation = wake.generation;
+        let stage = match (&wake.stage, reply) {
             (Stage::Calling { .. }, Reply::Done) => {
-                vec![Event::Acked(self.all_done(wake)), Event::Ended]
+                return vec![Event::Acked(self.all_done(wake)), Event::Over { generation }];
             }
             (Stage::Calling { until }, Reply::Accepted) => {
-                vec![Event::Stage(Stage::Held { holder: None, until: *until })]
+                Stage::Held { holder: None, until: *until }
             }
             (Stage::Calling { .. } | Stage::Offered, Reply::Failed) => {
-                let next_at = now.plus(self.pause(chance)).get();
-                vec![Event::Stage(Stage::Waiting { next_at })]
+                Stage::Waiting { next_at: now.plus(pause(wake.failures, chance)).get() }
             }
-            _ => Vec::new(),
-        }
+            _ => return Vec::new(),
+        };
+        vec![Event::Entered { generation, stage }]
     }
 
     fn all_done(&self, wake: &Wake) -> Vec<Ack> {
@@ -398,77 +377,34 @@ impl Subscription {
 
     /// What is due by itself: a silent worker loses its wake, a failed call is made again.
     pub(crate) fn overdue(&self, now: UnixMs) -> Vec<Event> {
-        let Some(wake) = self.wake.as_ref().filter(|_| self.due_at().is_some_and(|at| at <= now))
-        else {
-            return Vec::new();
+        let is_due = |wake: &&Wake| wake.due_at().is_some_and(|at| at <= now.get());
+        let next = |wake: &Wake| {
+            let generation = wake.generation;
+            let stage = match (&wake.stage, &self.config.delivery) {
+                (Stage::Waiting { .. }, Delivery::Webhook(_)) => {
+                    Stage::Calling { until: self.lease_from(now) }
+                }
+                (Stage::Waiting { .. }, Delivery::PullWake(_)) => Stage::Offered,
+                (Stage::Calling { .. } | Stage::Held { .. } | Stage::Offered, _) => {
+                    return Event::Over { generation };
+                }
+            };
+            Event::Entered { generation, stage }
         };
-        match (&wake.stage, &self.config.delivery) {
-            (Stage::Waiting { .. }, Delivery::Webhook(_)) => {
-                vec![Event::Stage(Stage::Calling { until: self.lease_from(now) })]
-            }
-            (Stage::Waiting { .. }, Delivery::PullWake(_)) => vec![Event::Stage(Stage::Offered)],
-            (Stage::Calling { .. } | Stage::Held { .. } | Stage::Offered, _) => vec![Event::Ended],
-        }
+        self.wakes.values().filter(is_due).map(next).collect()
     }
 
     fn lease_from(&self, now: UnixMs) -> u64 {
         now.plus(self.config.lease_ttl()).get()
     }
-
-    /// The wait before the next attempt: doubled each time, and never the same for everybody.
-    fn pause(&self, chance: impl FnOnce(u64) -> u64) -> Duration {
-        let doubled = RETRY_FIRST.saturating_mul(1 << self.failures.min(16)).min(RETRY_MAX);
-        let ms = doubled.as_millis() as u64;
-        let spread = ms * RETRY_JITTER_PERCENT / 100;
-        Duration::from_millis(ms - spread + chance(2 * spread + 1))
-    }
 }
 
-mod offset {
-    use serde::{Deserialize, Deserializer, Serializer, de};
-    use wire::Offset;
-
-    pub(super) fn serialize<S: Serializer>(
-        offset: &Option<Offset>,
-        serializer: S,
-    ) -> Result<S::Ok, S::Error> {
-        match offset {
-            Some(offset) => serializer.collect_str(offset),
-            None => serializer.serialize_none(),
-        }
-    }
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
-        deserializer: D,
-    ) -> Result<Option<Offset>, D::Error> {
-        let text = Option::<String>::deserialize(deserializer)?;
-        text.map(|text| text.parse().map_err(de::Error::custom)).transpose()
-    }
-}
-
-mod links {
-    use std::collections::BTreeMap;
-
-    use serde::{Deserialize, Deserializer, Serializer};
-    use wire::StreamPath;
-
-    use super::{Link, Linked};
-
-    pub(super) fn serialize<S: Serializer>(
-        links: &BTreeMap<StreamPath, Link>,
-        serializer: S,
-    ) -> Result<S::Ok, S::Error> {
-        let linked =
-            |(path, link): (&StreamPath, &Link)| Linked { path: path.clone(), link: *link };
-        serializer.collect_seq(links.iter().map(linked))
-    }
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
-        deserializer: D,
-    ) -> Result<BTreeMap<StreamPath, Link>, D::Error> {
-        let links = Vec::<Linked>::deserialize(deserializer)?;
-        Ok(links.into_iter().map(|linked| (linked.path, linked.link)).collect())
-    }
+/// The wait before the next attempt: doubled each time, and never the same for everybody.
+fn pause(failures: u32, chance: impl FnOnce(u64) -> u64) -> Duration {
+    let doubled = RETRY_FIRST.saturating_mul(1 << failures.min(16)).min(RETRY_MAX);
+    let ms = doubled.as_millis() as u64;
+    let spread = ms * RETRY_JITTER_PERCENT / 100;
+    Duration::from_millis(ms - spread + chance(2 * spread + 1))
 }
 
 #[cfg(test)]

@@ -1,7 +1,11 @@
 //! Server-sent events: data events, and the control event that follows each.
 
+mod events;
+
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use bytes::{BufMut, BytesMut};
+
+pub use events::{BadEvent, Event, EventReader};
 
 use crate::{Cursor, Messages, Offset};
 

@@ -1,0 +1,134 @@
+//! What happens to a subscription, as it is stored: kinds and fields are never used for another
+//! meaning, and diaries that were written long ago are read for ever.
+
+use serde::{Deserialize, Serialize};
+use wire::{Offset, StreamPath};
+
+use super::{Subscription, told};
+
+/// What happened to a subscription.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Event {
+    /// It is like this: it was made, or its story is told anew.
+    Is(Box<Subscription>),
+    Deleted,
+    Linked(Linked),
+    /// A client does not name the stream any more.
+    Unlinked(#[serde(with = "crate::text")] StreamPath),
+    Woken(Wake),
+    Acked(Vec<Ack>),
+    /// The only wake has come so far; told before there could be several.
+    Stage(Stage),
+    /// The only wake is over; told before there could be several.
+    Ended,
+    /// A wake has come so far.
+    Entered {
+        generation: u64,
+        stage: Stage,
+    },
+    /// A wake is over.
+    Over {
+        generation: u64,
+    },
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Linked {
+    #[serde(with = "crate::text")]
+    pub(crate) path: StreamPath,
+    pub(crate) link: Link,
+}
+
+/// A stream that a subscription follows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Link {
+    /// Named by a client.
+    pub(crate) is_explicit: bool,
+    /// Found by the pattern.
+    pub(crate) is_matched: bool,
+    /// Up to where everything is done; none before the start.
+    #[serde(with = "told::offset")]
+    pub(crate) acked: Option<Offset>,
+    /// Where the stream ends, as far as is known; not stored, since the log knows.
+    #[serde(skip)]
+    pub(crate) tail: Offset,
+}
+
+/// A call to work.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Wake {
+    pub(crate) id: String,
+    pub(crate) generation: u64,
+    /// What there is to do, as it stood.
+    pub(crate) streams: Vec<Task>,
+    pub(crate) stage: Stage,
+    /// In a row.
+    #[serde(default, skip_serializing_if = "told::is_zero")]
+    pub(crate) failures: u32,
+}
+
+/// A stream with work, as it stood when the wake was made.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Task {
+    #[serde(with = "crate::text")]
+    pub(crate) path: StreamPath,
+    #[serde(with = "crate::text")]
+    pub(crate) tail: Offset,
+}
+
+/// How far a wake has come.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Stage {
+    /// The webhook is being called; the lease runs.
+    Calling { until: u64 },
+    /// A message in the wake stream asks for a worker.
+    Offered,
+    /// The call or the message failed, and is made again in its time.
+    Waiting { next_at: u64 },
+    /// A worker is at it.
+    Held { holder: Option<String>, until: u64 },
+}
+
+/// How far a worker has come in a stream.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ack {
+    /// The stream.
+    #[serde(rename = "stream", with = "crate::text")]
+    pub path: StreamPath,
+    /// The end of what is done.
+    #[serde(with = "crate::text")]
+    pub offset: Offset,
+}
+
+impl Link {
+    /// True if it holds messages that nobody has acknowledged.
+    pub(super) fn has_work(&self) -> bool {
+        self.tail > self.acked.unwrap_or_default()
+    }
+}
+
+impl Wake {
+    /// When something is to be done about it even if nobody asks.
+    pub(super) fn due_at(&self) -> Option<u64> {
+        match self.stage {
+            Stage::Calling { until } | Stage::Held { until, .. } => Some(until),
+            Stage::Waiting { next_at } => Some(next_at),
+            Stage::Offered => None,
+        }
+    }
+
+    pub(super) fn is_held(&self) -> bool {
+        matches!(self.stage, Stage::Held { .. })
+    }
+
+    pub(super) fn enter(&mut self, stage: &Stage) {
+        match stage {
+            Stage::Waiting { .. } => self.failures = self.failures.saturating_add(1),
+            Stage::Held { .. } => self.failures = 0,
+            Stage::Calling { .. } | Stage::Offered => {}
+        }
+        self.stage = stage.clone();
+    }
+}
