@@ -11,7 +11,7 @@ use super::{
     Answer, ClaimRefused, Finish, Ran, RunError, Session, Setbacks, WebhookLifecycle,
     run_with_lifecycle,
 };
-use crate::caps::{REQUEST_PATIENCE_DEFAULT, WAKES_UNDER_WAY_DEFAULT};
+use crate::caps::{REQUEST_PATIENCE_DEFAULT, RETRIES_PER_LEASE, WAKES_UNDER_WAY_DEFAULT};
 
 /// How work fails.
 pub type WorkError = Box<dyn Error + Send + Sync>;
@@ -114,7 +114,7 @@ impl WebhookDesk {
         let (tell, told) = oneshot::channel();
         let desk = self.clone();
         self.sys.spawn.task("wake", async move {
-            let answer = desk.run(notice).await;
+            let answer = desk.run(&notice).await;
             drop(place);
             // In the other mode, or after the patience, nobody listens.
             let _ = tell.send(answer);
@@ -136,7 +136,22 @@ impl WebhookDesk {
         self.under_way.lock().len()
     }
 
-    async fn run(&self, notice: WakeNotice) -> WakeAnswer {
+    /// Runs the wake. If it was accepted already and cannot be claimed now, nobody calls again
+    /// before its lease is over, so it is tried again until then.
+    async fn run(&self, notice: &WakeNotice) -> WakeAnswer {
+        let begun_at = self.sys.clock.elapsed();
+        loop {
+            let answer = self.run_once(notice.clone()).await;
+            let age = self.sys.clock.elapsed().saturating_sub(begun_at);
+            let is_accepted = self.settings.mode == Mode::AckImmediate;
+            if answer != WakeAnswer::Busy || !is_accepted || age >= self.settings.lease {
+                return answer;
+            }
+            self.sys.clock.sleep(self.settings.lease / RETRIES_PER_LEASE).await;
+        }
+    }
+
+    async fn run_once(&self, notice: WakeNotice) -> WakeAnswer {
         let (subscriptions, lease) = (self.subscriptions.clone(), self.settings.lease);
         let setbacks = self.setbacks.clone();
         let life = WebhookLifecycle::new(subscriptions, &self.sys, notice, lease, setbacks);

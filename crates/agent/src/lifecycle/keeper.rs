@@ -8,6 +8,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use sys::Sys;
 use tokio::sync::{mpsc, oneshot};
+use wake::caps::LEASE_MAX;
 use wire::{Offset, StreamPath};
 
 use super::{
@@ -60,9 +61,11 @@ impl Hold {
     pub(super) fn start(
         sys: &Sys,
         lifecycle: Arc<dyn RunnerLifecycle>,
-        lease: Lease,
+        mut lease: Lease,
         claimed_at: Duration,
     ) -> (Self, Session) {
+        // Whatever others say, nobody's lease is longer, and times that are added stay times.
+        lease.ttl = lease.ttl.min(LEASE_MAX);
         let (sender, inbox) = mpsc::channel(REPORTS_WAITING_MAX);
         let (canceller, cancellation) = Cancellation::new();
         let lease = Arc::new(lease);

@@ -89,7 +89,14 @@ impl KeyRing {
         if let Some(keys) = self.fresh(|keys| keys.iter().any(|key| key.kid == kid)) {
             return Ok(keys);
         }
-        let Ok(_turn) = self.look.acquire().await else { return Err(NotVerified::NoKeys) };
+        let turn = match self.fresh(|_| true) {
+            // Whoever names a key that nobody knows must not keep others waiting.
+            Some(keys) => match self.look.try_acquire() {
+                Ok(turn) => turn,
+                Err(_) => return Ok(keys),
+            },
+            None => self.look.acquire().await.map_err(|_| NotVerified::NoKeys)?,
+        };
         // Whoever had the turn before may have brought it.
         if let Some(keys) = self.fresh(|keys| keys.iter().any(|key| key.kid == kid)) {
             return Ok(keys);
@@ -99,6 +106,7 @@ impl KeyRing {
         if looked_at.is_none_or(|at| now.saturating_sub(at) >= KEYS_PAUSE) {
             self.look(now).await;
         }
+        drop(turn);
         self.fresh(|_| true).ok_or(NotVerified::NoKeys)
     }
 

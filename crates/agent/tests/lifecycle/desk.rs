@@ -12,7 +12,7 @@ use agent::lifecycle::{DeskSettings, Finish, Session, WakeAnswer, WebhookDesk};
 use tokio::sync::Notify;
 use wake::WakeNotice;
 
-use crate::support::{LEASE, World, simulate};
+use crate::support::{LEASE, World, path, simulate};
 
 /// A desk whose work counts its runs and ends when it is told to.
 struct Bench {
@@ -156,6 +156,52 @@ fn a_busy_desk_refuses_and_the_wake_comes_again() {
         let answered = world.sys.clock.timeout(patience, bench.desk.receive(notice)).await;
         assert_eq!(answered, Ok(WakeAnswer::Busy), "nobody can be told");
         assert_eq!(bench.runs(), 0);
+    });
+}
+
+#[test]
+fn an_immediate_wake_that_cannot_be_claimed_yet_is_claimed_later() {
+    simulate(|world| async move {
+        let bench = Bench::new(&world, DeskSettings::ack_immediate(LEASE));
+        world.subscribe_desk(&bench.desk).await;
+        // The keys are known, then the way is cut.
+        bench.go_on.notify_one();
+        world.append("events/a").await;
+        world.cut(true);
+        world.append("events/a").await;
+        world.pass(LEASE / 2).await;
+        assert_eq!((answers(&world).len(), bench.runs()), (2, 1));
+        world.cut(false);
+        bench.go_on.notify_one();
+        world.pass(LEASE / 10).await;
+        assert_eq!((bench.runs(), bench.desk.under_way()), (2, 0));
+        assert_eq!(notices(&world).len(), 2);
+    });
+}
+
+#[test]
+fn a_slow_session_holds_no_other_back() {
+    simulate(|world| async move {
+        let (runs, slow) = (Arc::<AtomicU32>::default(), path("events/slow"));
+        let counted = runs.clone();
+        let work = move |session: Session| {
+            let is_slow = session.streams()[0].link.path == slow;
+            counted.fetch_add(1, Ordering::Relaxed);
+            async move {
+                if is_slow { std::future::pending().await } else { Ok::<_, String>(Finish::Done) }
+            }
+        };
+        let settings = DeskSettings::ack_immediate(LEASE);
+        let desk = WebhookDesk::new(&world.sys, world.subscriptions(), settings, work);
+        world.subscribe_desk_one_by_one(&desk).await;
+        world.append("events/slow").await;
+        for n in 1..=3 {
+            let tail = world.append("events/quick").await;
+            assert_eq!(world.acked("events/quick").await, Some(tail));
+            assert_eq!((runs.load(Ordering::Relaxed), desk.under_way()), (n + 1, 1));
+        }
+        world.pass(10 * LEASE).await;
+        assert_eq!((runs.load(Ordering::Relaxed), desk.under_way()), (4, 1), "and it is kept");
     });
 }
 

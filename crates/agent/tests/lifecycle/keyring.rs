@@ -78,6 +78,7 @@ fn a_new_key_is_looked_for_and_made_up_ones_do_not_hurry_us() {
         let old = Keys::generate(&chance);
         let new = old.rotated(&chance, world.sys.clock.unix_ms()).unwrap();
         let stranger = Keys::generate(&chance);
+        let old_signer = Keys::from_text(&old.to_text()).unwrap();
         let (board, ring) = Board::new(&world, old);
         let forged = || stranger.sign(BODY.as_bytes(), world.sys.clock.unix_ms());
         for _ in 0..1000 {
@@ -88,6 +89,8 @@ fn a_new_key_is_looked_for_and_made_up_ones_do_not_hurry_us() {
 
         let fresh = new.sign(BODY.as_bytes(), world.sys.clock.unix_ms());
         *board.keys.lock() = Some(Arc::new(new));
+        let known = old_signer.sign(BODY.as_bytes(), world.sys.clock.unix_ms());
+        ring.open(&known, BODY.as_bytes()).await.unwrap();
         ring.open(&fresh, BODY.as_bytes()).await.unwrap_err();
         world.pass(Duration::from_secs(10)).await;
         ring.open(&fresh, BODY.as_bytes()).await.unwrap();

@@ -17,9 +17,9 @@ use sys::{
     disk::{SimDisk, SimFaults},
 };
 use wake::{
-    Answer, ChangeError, Claim, ClaimError, Config, Courier, CreateError, Created, Delivery,
-    Engine, Keys, Letter, Progress, ProgressError, PublicKey, Received, Reported, SubscriptionId,
-    Subscriptions, View, WebhookUrlRejected,
+    Answer, ChangeError, Claim, ClaimError, Concurrency, Config, Courier, CreateError, Created,
+    Delivery, Engine, Keys, Letter, Progress, ProgressError, PublicKey, Received, Reported,
+    SubscriptionId, Subscriptions, View, WebhookUrlRejected,
 };
 use wire::{Address, ContentType, Messages, Offset, StreamPath};
 
@@ -88,9 +88,19 @@ impl World {
 
     /// The same by a webhook, which leads to this desk.
     pub(crate) async fn subscribe_desk(&self, desk: &Arc<WebhookDesk>) {
+        self.subscribe_with(self.webhook(desk)).await;
+    }
+
+    /// The same with a wake for each stream.
+    pub(crate) async fn subscribe_desk_one_by_one(&self, desk: &Arc<WebhookDesk>) {
+        let config = Config { concurrency: Concurrency::Stream, ..self.webhook(desk) };
+        self.subscribe_with(config).await;
+    }
+
+    fn webhook(&self, desk: &Arc<WebhookDesk>) -> Config {
         let ring = Arc::new(KeyRing::new(&self.sys, self.subscriptions()));
         *self.courier.door.lock() = Some((ring, desk.clone()));
-        self.subscribe_with(Config::new(Delivery::Webhook("https://a.example/".into()))).await;
+        Config::new(Delivery::Webhook("https://a.example/".into()))
     }
 
     async fn subscribe_with(&self, config: Config) {
