@@ -28,8 +28,10 @@ pub enum Failure {
 
 /// A server's no.
 #[derive(Clone, Debug, Error)]
-#[error("{status}: {detail}")]
+#[error("{status} from {asked}: {detail}")]
 pub struct Refusal {
+    /// What was asked: the method and the path.
+    pub asked: String,
     /// The status.
     pub status: StatusCode,
     /// What it says of itself.
@@ -109,7 +111,12 @@ impl Failure {
 }
 
 impl Refusal {
-    pub(crate) fn new(status: StatusCode, headers: HeaderMap, body: &[u8]) -> Self {
+    pub(crate) fn new(
+        asked: String,
+        status: StatusCode,
+        headers: HeaderMap,
+        body: &[u8],
+    ) -> Self {
         let document: Document = serde_json::from_slice(body).unwrap_or_default();
         let mut detail = document.detail;
         if detail.is_empty() {
@@ -118,7 +125,7 @@ impl Refusal {
         if detail.is_empty() {
             detail = String::from_utf8_lossy(body).into_owned();
         }
-        Self { status, headers, code: document.code, detail, facts: document.facts }
+        Self { asked, status, headers, code: document.code, detail, facts: document.facts }
     }
 
     fn is_retryable(&self) -> bool {

@@ -54,6 +54,7 @@ pub struct Reader {
     /// Whether whoever reads knows that there is no more for now.
     has_told_tail: bool,
     is_over: bool,
+    last_status: StatusCode,
     /// In a row.
     failures: u32,
     /// In a row.
@@ -111,14 +112,17 @@ impl Batch {
 
 impl Reader {
     pub(crate) fn new(stream: Stream, from: Token, live: Live) -> Self {
+        // Nothing lies between now and the tail.
+        let is_caught_up = live == Live::Sse || from == Token::now();
         Self {
             stream,
             live,
             from,
             cursor: None,
-            is_caught_up: live == Live::Sse,
+            is_caught_up,
             has_told_tail: false,
             is_over: false,
+            last_status: StatusCode::OK,
             failures: 0,
             short_lives: 0,
             events: None,
@@ -129,6 +133,12 @@ impl Reader {
     #[must_use]
     pub fn offset(&self) -> &Token {
         &self.from
+    }
+
+    /// The status of the newest answer.
+    #[must_use]
+    pub fn status(&self) -> StatusCode {
+        self.last_status
     }
 
     /// What comes next; none at the end of a closed stream, or at the tail if it is not live.
@@ -182,7 +192,7 @@ impl Reader {
             content_type: content_type(&answer.headers),
             data: without_nothing(&answer.headers, answer.body),
         };
-        Ok(self.advance(batch, parsed(&answer.headers, headers::CURSOR)))
+        Ok(self.advance(batch, answer.status, parsed(&answer.headers, headers::CURSOR)))
     }
 
     fn request(&self, live: Option<&'static str>) -> Ask {
@@ -198,13 +208,19 @@ impl Reader {
     }
 
     /// Takes the reader to where a batch ends; none if there is nothing to tell.
-    fn advance(&mut self, batch: Batch, cursor: Option<String>) -> Option<Batch> {
+    fn advance(
+        &mut self,
+        batch: Batch,
+        status: StatusCode,
+        cursor: Option<String>,
+    ) -> Option<Batch> {
         let is_at_tail = batch.is_up_to_date || batch.is_closed;
         let is_news = !batch.data.is_empty() || batch.is_closed || is_at_tail && !self.has_told_tail;
         self.is_caught_up |= is_at_tail;
         self.has_told_tail = is_at_tail || (self.has_told_tail && batch.data.is_empty());
         self.from = batch.next.clone();
         self.cursor = cursor.or(self.cursor.take());
+        self.last_status = status;
         self.is_over = batch.is_closed || (self.live == Live::Off && batch.is_up_to_date);
         is_news.then_some(batch)
     }
@@ -235,7 +251,7 @@ impl Reader {
             let unreadable = |error: wire::sse::BadEvent| Failure::Unreadable(error.to_string());
             if let Some(event) = events.reader.next_event().map_err(unreadable)? {
                 let Some((batch, cursor)) = events.take(&event)? else { continue };
-                return Ok(self.advance(batch, cursor));
+                return Ok(self.advance(batch, StatusCode::OK, cursor));
             }
             let frame = http.sys.clock.timeout(http.settings.silence_max, events.body.frame());
             match frame.await {

@@ -153,13 +153,15 @@ impl Stream {
         Ok(Made { is_new, tail: tail(&answer.headers)? })
     }
 
-    /// Appends, closes, or both at once. Without a producer it is repeated only if the server
-    /// said that nothing was stored.
+    /// Appends, closes, or both at once.
+    ///
+    /// Without a producer it is repeated only if the server said that it failed; one that stored
+    /// the bytes before it failed stores them twice. With one, nothing is ever stored twice.
     ///
     /// # Errors
     /// [`Failure::Unreachable`] leaves open whether it was stored.
     pub async fn append(&self, body: Body) -> Result<Stored, Failure> {
-        let repeat = if body.producer.is_some() { Repeat::Safe } else { Repeat::Refused };
+        let repeat = if body.producer.is_some() { Repeat::Safe } else { Repeat::Answered };
         let mut ask = self.ask(Method::POST, repeat);
         if !body.bytes.is_empty() {
             ask = with_type(ask, Some(&body.content_type)).body(body.bytes);

@@ -47,6 +47,8 @@ pub(crate) struct Ask {
 pub(crate) enum Repeat {
     /// Whatever happened: twice is as good as once.
     Safe,
+    /// If the server answered that it failed, and never if it did not answer.
+    Answered,
     /// Only if it is certain that nothing happened.
     Refused,
 }
@@ -189,7 +191,8 @@ impl Http {
         let body = Limited::new(body, REFUSAL_BYTES_MAX).collect();
         let body = self.sys.clock.timeout(patience, body).await;
         let body = body.ok().and_then(Result::ok).map(|body| body.to_bytes()).unwrap_or_default();
-        Err(Failure::Refused(Box::new(Refusal::new(head.status, head.headers, &body))))
+        let asked = format!("{} {}", ask.method, ask.path);
+        Err(Failure::Refused(Box::new(Refusal::new(asked, head.status, head.headers, &body))))
     }
 
     async fn request(&self, ask: &Ask) -> Result<Request<Full<Bytes>>, Failure> {
@@ -222,11 +225,12 @@ impl Http {
 fn may_repeat(repeat: Repeat, failure: &Failure) -> bool {
     match (repeat, failure) {
         (Repeat::Safe, failure) => failure.is_retryable(),
-        (Repeat::Refused, Failure::NotConnected(_)) => true,
+        (Repeat::Answered | Repeat::Refused, Failure::NotConnected(_)) => true,
+        (Repeat::Answered, Failure::Refused(_)) => failure.is_retryable(),
         (Repeat::Refused, Failure::Refused(refusal)) => {
             failure.is_retryable() && matches!(refusal.status.as_u16(), 429 | 503)
         }
-        (Repeat::Refused, _) => false,
+        (Repeat::Answered | Repeat::Refused, _) => false,
     }
 }
 

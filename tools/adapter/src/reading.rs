@@ -44,14 +44,15 @@ pub(crate) async fn read(
     let patience = asked.timeout_ms.map_or(PATIENCE, Duration::from_millis);
     let mut so_far =
         Gathered { chunks: Vec::new(), offset: from, is_up_to_date: false, is_closed: false };
-    let gathering = gather(stream.reader(token, live), is_json, asked, &mut so_far);
+    let mut reader = stream.reader(token, live);
+    let gathering = gather(&mut reader, is_json, asked, &mut so_far);
     match sys.clock.timeout(patience, gathering).await {
         Ok(gathered) => gathered?,
         // Nothing came, so nothing is missing.
         Err(_) => so_far.is_up_to_date = true,
     }
     let answer = json!({
-        "status": 200,
+        "status": reader.status().as_u16(),
         "chunks": so_far.chunks,
         "offset": so_far.offset,
         "upToDate": so_far.is_up_to_date,
@@ -61,7 +62,7 @@ pub(crate) async fn read(
 }
 
 async fn gather(
-    mut reader: client::Reader,
+    reader: &mut client::Reader,
     is_json: bool,
     asked: &Read,
     so_far: &mut Gathered,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use client::{Client, Retry, Settings};
+use client::{BadProducerSettings, BadRetry, Client, Retry, Settings};
 use sys::Sys;
 use wire::Epoch;
 
@@ -16,7 +16,15 @@ pub(crate) fn validate(target: &Target) -> Result<(), Failed> {
             let first = Duration::from_millis(whole(*initial_delay_ms, 100, "initialDelayMs")?);
             let longest = Duration::from_millis(whole(*max_delay_ms, 60_000, "maxDelayMs")?);
             let retry = Retry::new(retries, first, longest, multiplier.unwrap_or(2.0));
-            retry.map(|_| ()).map_err(invalid)
+            retry.map(|_| ()).map_err(|error| {
+                // The suite knows them by these names.
+                let name = match error {
+                    BadRetry::First => "initialDelayMs",
+                    BadRetry::Longest => "maxDelayMs",
+                    _ => "multiplier",
+                };
+                invalid(format!("{name}: {error}"))
+            })
         }
         Target::IdempotentProducer { producer_id, epoch, max_batch_bytes, max_batch_items } => {
             let id = producer_id.as_deref().unwrap_or("test-producer");
@@ -27,7 +35,13 @@ pub(crate) fn validate(target: &Target) -> Result<(), Failed> {
                 .epoch(Epoch::new(whole(*epoch, 0, "epoch")?))
                 .batch_bytes_max(size(*max_batch_bytes, "maxBatchBytes")?)
                 .batch_messages_max(size(*max_batch_items, "maxBatchItems")?);
-            producer.check().map_err(invalid)
+            producer.check().map_err(|error| {
+                let name = match error {
+                    BadProducerSettings::BatchBytes => "maxBatchBytes",
+                    _ => "maxBatchItems",
+                };
+                invalid(format!("{name}: {error}"))
+            })
         }
     }
 }

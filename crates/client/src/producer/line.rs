@@ -23,6 +23,8 @@ pub(super) struct Item {
 pub(super) struct Batch {
     pub(super) seq: ProducerSeq,
     pub(super) items: Vec<Item>,
+    /// Whether all before it were settled when it was sent.
+    is_alone: bool,
     /// Who wants the stream closed with it.
     pub(super) closer: Option<Closer>,
 }
@@ -113,7 +115,7 @@ impl Line {
         }
         let (seq, batch) = self.early.pop_first()?;
         self.under_way.insert(seq);
-        Some(batch)
+        Some(Batch { is_alone: true, ..batch })
     }
 
     /// A batch of what waits.
@@ -143,8 +145,9 @@ impl Line {
     fn numbered(&mut self, items: Vec<Item>, closer: Option<Closer>) -> Batch {
         let seq = self.next_seq;
         self.next_seq = seq.next();
+        let is_alone = self.under_way.is_empty();
         self.under_way.insert(seq);
-        Batch { seq, items, closer }
+        Batch { seq, items, is_alone, closer }
     }
 
     /// It is stored, or will never be.
@@ -153,10 +156,10 @@ impl Line {
         self.renumber_if_quiet();
     }
 
-    /// It came before one that was sent before it. False if there is none: then something is lost.
+    /// It came before one that was sent before it. An error if there was none: then the server
+    /// has lost something.
     pub(super) fn too_early(&mut self, batch: Batch) -> Result<(), Batch> {
-        let is_overtaken = self.under_way.iter().chain(self.early.keys()).any(|s| *s < batch.seq);
-        if !is_overtaken && self.renumbering.is_none() {
+        if batch.is_alone {
             return Err(batch);
         }
         self.put_back(batch);
