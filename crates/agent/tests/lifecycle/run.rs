@@ -183,6 +183,29 @@ fn a_lease_that_may_be_over_is_lost_and_not_before() {
 }
 
 #[test]
+fn a_lease_is_counted_from_when_it_was_asked_for() {
+    simulate(|world| async move {
+        world.subscribe().await;
+        world.append("events/a").await;
+        world.delay(LEASE / 3);
+        let (ran, after) = lose(&world, async |_| world.cut(true)).await;
+        assert!(matches!(ran, Err(RunError::Lost(_))));
+        assert!(after >= LEASE && after <= LEASE + Duration::from_millis(10), "{after:?}");
+    });
+}
+
+#[test]
+fn a_server_that_never_answers_loses_its_runner() {
+    simulate(|world| async move {
+        world.subscribe().await;
+        world.append("events/a").await;
+        let (ran, after) = lose(&world, async |_| world.delay(1000 * LEASE)).await;
+        assert!(matches!(ran, Err(RunError::Lost(_))));
+        assert!(after >= LEASE && after <= LEASE + Duration::from_millis(10), "{after:?}");
+    });
+}
+
+#[test]
 fn a_short_outage_is_survived() {
     simulate(|world| async move {
         world.subscribe().await;

@@ -4,7 +4,7 @@ use std::{
     future::Future,
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicU32, Ordering},
+        atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -13,7 +13,7 @@ use agent::lifecycle::{KeyRing, PullWakeLifecycle, RunnerLifecycle, WakeAnswer, 
 use log::{Append, Create, Log, MemoryLog, Unavailable};
 use parking_lot::Mutex;
 use sys::{
-    Chance, Sys, UnixMs,
+    Chance, Clock, Sys, UnixMs,
     disk::{SimDisk, SimFaults},
 };
 use wake::{
@@ -44,6 +44,9 @@ pub(crate) struct World {
 pub(crate) struct Link {
     engine: Engine,
     pub(crate) is_cut: AtomicBool,
+    /// How long answers to claims and reports are on their way, in milliseconds.
+    pub(crate) delay_ms: AtomicU64,
+    clock: Clock,
     pub(crate) reports: AtomicU32,
 }
 
@@ -75,8 +78,14 @@ impl World {
         });
         let keys = Arc::new(Keys::generate(&Chance::seeded(7)));
         let engine = Engine::open(log.clone(), &sys, courier.clone(), keys).await.unwrap();
-        let (is_cut, reports) = (AtomicBool::new(false), AtomicU32::new(0));
-        Self { sys, log, link: Arc::new(Link { engine, is_cut, reports }), courier }
+        let link = Link {
+            engine,
+            is_cut: AtomicBool::new(false),
+            delay_ms: AtomicU64::new(0),
+            clock: sys.clock.clone(),
+            reports: AtomicU32::new(0),
+        };
+        Self { sys, log, link: Arc::new(link), courier }
     }
 
     /// A pulled subscription `s` of everything below `events`.
@@ -152,6 +161,10 @@ impl World {
         self.link.is_cut.store(is_cut, Ordering::Relaxed);
     }
 
+    pub(crate) fn delay(&self, time: Duration) {
+        self.link.delay_ms.store(time.as_millis() as u64, Ordering::Relaxed);
+    }
+
     pub(crate) fn reports(&self) -> u32 {
         self.link.reports.load(Ordering::Relaxed)
     }
@@ -187,6 +200,14 @@ impl Link {
             true => Err(Unavailable::Overloaded),
             false => Ok(&self.engine),
         }
+    }
+
+    async fn late<T>(&self, answer: T) -> T {
+        let delay = self.delay_ms.load(Ordering::Relaxed);
+        if delay > 0 {
+            self.clock.sleep(Duration::from_millis(delay)).await;
+        }
+        answer
     }
 }
 
@@ -233,7 +254,7 @@ impl Subscriptions for Link {
         id: &'a SubscriptionId,
         worker: String,
     ) -> Answer<'a, Result<Claim, ClaimError>> {
-        Box::pin(async move { self.pass()?.claim(id, worker).await })
+        Box::pin(async move { self.late(self.pass()?.claim(id, worker).await).await })
     }
 
     fn report<'a>(
@@ -243,7 +264,7 @@ impl Subscriptions for Link {
         progress: Progress,
     ) -> Answer<'a, Result<Reported, ProgressError>> {
         self.reports.fetch_add(1, Ordering::Relaxed);
-        Box::pin(async move { self.pass()?.report(id, token, progress).await })
+        Box::pin(async move { self.late(self.pass()?.report(id, token, progress).await).await })
     }
 
     fn release<'a>(

@@ -4,8 +4,8 @@ use std::{future::Future, net::SocketAddr, sync::Arc, time::Duration};
 
 use agent::lifecycle::{DeskSettings, Finish, Session, WebhookDesk};
 use axum::{Router, body::Body, extract::State, response::Response, routing::post};
-use client::Webhooks;
-use log::MemoryLog;
+use client::{Client, HttpLog, HttpSubscriptions, Webhooks};
+use log::{Log, MemoryLog};
 use server::{Server, Settings};
 use sessions::{WakeDoor, handle_wake};
 use sys::{Chance, Sys};
@@ -22,7 +22,10 @@ const PATIENCE: Duration = Duration::from_secs(20);
 pub(crate) struct World {
     pub(crate) sys: Sys,
     pub(crate) keys: Arc<Keys>,
+    /// As the runner sees them.
     pub(crate) subscriptions: Arc<dyn Subscriptions>,
+    /// As the runner sees it.
+    pub(crate) log: Arc<dyn Log>,
     server: SocketAddr,
     pub(crate) door: SocketAddr,
     /// Work that has begun.
@@ -31,6 +34,13 @@ pub(crate) struct World {
     wakes: mpsc::Receiver<Wake>,
     /// What each was answered.
     answers: mpsc::Receiver<Answer>,
+}
+
+/// How a runner reaches its server.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Reach {
+    InProcess,
+    Remote,
 }
 
 /// Work that waits to be told how it ends.
@@ -54,17 +64,25 @@ pub(crate) struct Answer {
 
 impl World {
     pub(crate) async fn new(settings: DeskSettings) -> Self {
+        Self::reached(Reach::InProcess, settings).await
+    }
+
+    pub(crate) async fn reached(reach: Reach, settings: DeskSettings) -> Self {
         let sys = Sys::real();
-        let log = Arc::new(MemoryLog::new(&sys));
+        let log: Arc<dyn Log> = Arc::new(MemoryLog::new(&sys));
         let keys = Arc::new(Keys::generate(&Chance::real()));
         let courier = Arc::new(Webhooks::new());
         let engine = Engine::open(log.clone(), &sys, courier, keys.clone()).await.unwrap();
         let subscriptions: Arc<dyn Subscriptions> = Arc::new(engine);
         let listen = Settings { listen: "127.0.0.1:0".parse().unwrap(), ..Settings::default() };
-        let server = Server::bind_with(log, Some(subscriptions.clone()), sys.clone(), listen);
-        let server = server.await.unwrap();
+        let served = Some(subscriptions.clone());
+        let server = Server::bind_with(log.clone(), served, sys.clone(), listen).await.unwrap();
         let address = server.local_addr();
         sys.spawn.task("server", server.run(std::future::pending()));
+        let (log, subscriptions) = match reach {
+            Reach::InProcess => (log, subscriptions),
+            Reach::Remote => remote(&sys, address).await,
+        };
 
         let (began, jobs) = mpsc::channel(16);
         let work = move |session| {
@@ -77,7 +95,7 @@ impl World {
         };
         let desk = WebhookDesk::new(&sys, subscriptions.clone(), settings, work);
         let (door, wakes, answers) = open_door(&sys, subscriptions.clone(), desk).await;
-        Self { sys, keys, subscriptions, server: address, door, jobs, wakes, answers }
+        Self { sys, keys, subscriptions, log, server: address, door, jobs, wakes, answers }
     }
 
     /// Subscribes the door to everything below `events`.
@@ -143,6 +161,13 @@ impl Job {
     }
 }
 
+/// The same things, over HTTP.
+async fn remote(sys: &Sys, server: SocketAddr) -> (Arc<dyn Log>, Arc<dyn Subscriptions>) {
+    let settings = client::Settings::new(&format!("http://{server}")).unwrap();
+    let client = Client::connect(sys, settings).await.unwrap();
+    (Arc::new(HttpLog::new(client.clone())), Arc::new(HttpSubscriptions::new(client)))
+}
+
 /// A router as an application would make it, which also tells what came in and went out.
 async fn open_door(
     sys: &Sys,
@@ -186,7 +211,7 @@ async fn whole(body: Body) -> (Body, String) {
     (bytes.into(), text)
 }
 
-async fn within<T>(sys: Sys, future: impl Future<Output = T>) -> T {
+pub(crate) async fn within<T>(sys: Sys, future: impl Future<Output = T>) -> T {
     sys.clock.timeout(PATIENCE, future).await.expect("it came in time")
 }
 

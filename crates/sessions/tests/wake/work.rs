@@ -4,13 +4,19 @@ use std::time::Duration;
 
 use agent::lifecycle::{DeskSettings, Finish, Mode};
 
-use crate::support::World;
+use crate::support::{Reach, World};
 
 const LEASE: Duration = Duration::from_secs(30);
 
 #[tokio::test]
 async fn a_request_bound_wake_is_answered_when_it_is_done() {
-    let mut world = World::new(DeskSettings::request_bound(LEASE)).await;
+    for reach in [Reach::InProcess, Reach::Remote] {
+        request_bound(reach).await;
+    }
+}
+
+async fn request_bound(reach: Reach) {
+    let mut world = World::reached(reach, DeskSettings::request_bound(LEASE)).await;
     world.subscribe().await;
     world.append("events/a").await;
     let job = world.job().await;
@@ -33,8 +39,14 @@ async fn a_request_bound_wake_is_answered_when_it_is_done() {
 
 #[tokio::test]
 async fn a_request_that_is_out_of_patience_leaves_the_work_alone() {
+    for reach in [Reach::InProcess, Reach::Remote] {
+        out_of_patience(reach).await;
+    }
+}
+
+async fn out_of_patience(reach: Reach) {
     let mode = Mode::RequestBound { patience: Duration::from_millis(1) };
-    let mut world = World::new(DeskSettings { mode, ..DeskSettings::default() }).await;
+    let mut world = World::reached(reach, DeskSettings { mode, ..DeskSettings::default() }).await;
     world.subscribe().await;
     world.append("events/a").await;
     let job = world.job().await;
@@ -50,7 +62,13 @@ async fn a_request_that_is_out_of_patience_leaves_the_work_alone() {
 
 #[tokio::test]
 async fn an_immediate_wake_is_answered_before_its_work_and_kept() {
-    let mut world = World::new(DeskSettings::ack_immediate(LEASE)).await;
+    for reach in [Reach::InProcess, Reach::Remote] {
+        immediate(reach).await;
+    }
+}
+
+async fn immediate(reach: Reach) {
+    let mut world = World::reached(reach, DeskSettings::ack_immediate(LEASE)).await;
     world.subscribe().await;
     world.append("events/a").await;
     let wake = world.wake().await;
@@ -73,7 +91,13 @@ async fn an_immediate_wake_is_answered_before_its_work_and_kept() {
 
 #[tokio::test]
 async fn work_that_fails_comes_again_with_a_new_wake() {
-    let mut world = World::new(DeskSettings::request_bound(LEASE)).await;
+    for reach in [Reach::InProcess, Reach::Remote] {
+        failing(reach).await;
+    }
+}
+
+async fn failing(reach: Reach) {
+    let mut world = World::reached(reach, DeskSettings::request_bound(LEASE)).await;
     world.subscribe().await;
     world.append("events/a").await;
     let job = world.job().await;
