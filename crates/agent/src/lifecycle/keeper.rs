@@ -26,6 +26,15 @@ pub(super) enum Message {
     Fail { why: String, reply: oneshot::Sender<()> },
 }
 
+/// What a keeper acts on.
+enum Heard {
+    Message(Message),
+    /// A heartbeat is due.
+    Time,
+    /// The runner is gone.
+    Nobody,
+}
+
 type Reply<T, E> = oneshot::Sender<Result<T, E>>;
 
 /// Why a report was given up.
@@ -104,16 +113,15 @@ impl Hold {
 impl Keeper {
     async fn run(mut self, mut inbox: mpsc::Receiver<Message>) {
         loop {
-            let beat_at = self.renewed_at + self.lease.ttl / HEARTBEATS_PER_LEASE;
-            let pause = beat_at.saturating_sub(self.sys.clock.elapsed());
-            let kept = match self.sys.clock.timeout(pause, inbox.recv()).await {
-                Err(_) => self.heartbeat().await,
-                Ok(Some(Message::Heartbeat { reply })) => {
+            let kept = match self.listen(&mut inbox).await {
+                Heard::Time => self.heartbeat().await,
+                Heard::Nobody => return self.fail("the runner was dropped").await,
+                Heard::Message(Message::Heartbeat { reply }) => {
                     let kept = self.heartbeat().await;
                     let _ = reply.send(kept);
                     kept
                 }
-                Ok(Some(Message::Checkpoint { checkpoints, reply })) => {
+                Heard::Message(Message::Checkpoint { checkpoints, reply }) => {
                     let made = self.checkpoint(&checkpoints).await;
                     let is_lost = matches!(made, Err(CheckpointError::Lost(_)));
                     if is_lost {
@@ -122,22 +130,36 @@ impl Keeper {
                     let _ = reply.send(made);
                     if is_lost { Err(Lost) } else { Ok(()) }
                 }
-                Ok(Some(Message::Complete { finish, reply })) => {
+                Heard::Message(Message::Complete { finish, reply }) => {
                     let _ = reply.send(self.complete(finish).await);
                     return;
                 }
-                Ok(Some(Message::Fail { why, reply })) => {
+                Heard::Message(Message::Fail { why, reply }) => {
                     self.fail(&why).await;
                     let _ = reply.send(());
                     return;
                 }
-                Ok(None) => return self.fail("the runner was dropped").await,
             };
             if kept.is_err() {
                 let Lease { subscription, wake_id, .. } = &*self.lease;
                 tracing::warn!(%subscription, wake_id, "a lease was lost; its work is cancelled");
                 return;
             }
+        }
+    }
+
+    /// Waits for a message until a heartbeat is due. That comes first, for messages that need no
+    /// report would put it off for ever.
+    async fn listen(&self, inbox: &mut mpsc::Receiver<Message>) -> Heard {
+        let beat_at = self.renewed_at + self.lease.ttl / HEARTBEATS_PER_LEASE;
+        let pause = beat_at.saturating_sub(self.sys.clock.elapsed());
+        if pause.is_zero() {
+            return Heard::Time;
+        }
+        match self.sys.clock.timeout(pause, inbox.recv()).await {
+            Ok(Some(message)) => Heard::Message(message),
+            Ok(None) => Heard::Nobody,
+            Err(_) => Heard::Time,
         }
     }
 

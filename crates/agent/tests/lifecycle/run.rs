@@ -94,6 +94,24 @@ fn heartbeats_keep_long_work_alive() {
 }
 
 #[test]
+fn work_that_says_nothing_new_all_the_time_is_kept_alive_too() {
+    simulate(|world| async move {
+        world.subscribe().await;
+        let tail = world.append("events/a").await;
+        let clock = world.sys.clock.clone();
+        let work = |session: Session| async move {
+            for _ in 0..3_000 {
+                session.checkpoint(vec![checkpoint("events/a", tail)]).await?;
+                clock.sleep(LEASE / 1_000).await;
+            }
+            Ok::<_, CheckpointError>(Finish::Done)
+        };
+        run_with_lifecycle(&world.sys, world.worker(), work).await.unwrap();
+        assert!((10..15).contains(&world.reports()), "{} in 3 leases", world.reports());
+    });
+}
+
+#[test]
 fn a_wake_that_somebody_has_runs_nothing() {
     simulate(|world| async move {
         world.subscribe().await;
