@@ -111,12 +111,7 @@ impl Failure {
 }
 
 impl Refusal {
-    pub(crate) fn new(
-        asked: String,
-        status: StatusCode,
-        headers: HeaderMap,
-        body: &[u8],
-    ) -> Self {
+    pub(crate) fn new(asked: String, status: StatusCode, headers: HeaderMap, body: &[u8]) -> Self {
         let document: Document = serde_json::from_slice(body).unwrap_or_default();
         let mut detail = document.detail;
         if detail.is_empty() {

@@ -35,7 +35,6 @@ pub mod caps;
 mod failure;
 #[cfg(fuzzing)]
 pub mod fuzzing;
-mod transport;
 mod http_log;
 mod producer;
 mod reader;
@@ -45,6 +44,7 @@ mod stream;
 mod subscriptions;
 mod target;
 mod token;
+mod transport;
 mod webhooks;
 
 pub use failure::{Failure, Refusal};
@@ -54,7 +54,7 @@ pub use producer::{
 };
 pub use reader::{Batch, Live, Reader};
 pub use retry::{BadRetry, Retry};
-pub use settings::{Badge, BadUrl, Bearer, BadToken as BadBearer, Extras, Settings};
+pub use settings::{BadToken as BadBearer, BadUrl, Badge, Bearer, Extras, Settings};
 pub use stream::{Body, Client, Dialect, Facts, Made, NewStream, Stored, Stream};
 pub use subscriptions::HttpSubscriptions;
 pub use token::{BadToken, Token};

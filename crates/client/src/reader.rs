@@ -23,8 +23,8 @@ use crate::{
     Failure, Stream, Token,
     caps::{EVENT_BYTES_MAX, SHORT_LIFE, SHORT_LIVES_MAX},
     failure::parsed,
-    transport::Ask,
     stream::{is_true, tail},
+    transport::Ask,
 };
 
 /// How a reader waits for what comes.
@@ -215,7 +215,8 @@ impl Reader {
         cursor: Option<String>,
     ) -> Option<Batch> {
         let is_at_tail = batch.is_up_to_date || batch.is_closed;
-        let is_news = !batch.data.is_empty() || batch.is_closed || is_at_tail && !self.has_told_tail;
+        let is_news =
+            !batch.data.is_empty() || batch.is_closed || is_at_tail && !self.has_told_tail;
         self.is_caught_up |= is_at_tail;
         self.has_told_tail = is_at_tail || (self.has_told_tail && batch.data.is_empty());
         self.from = batch.next.clone();

@@ -115,8 +115,7 @@ impl Bearer {
     /// # Errors
     /// [`BadToken`] if no header can carry it.
     pub fn new(token: &str) -> Result<Self, BadToken> {
-        let mut value =
-            HeaderValue::try_from(format!("Bearer {token}")).map_err(|_| BadToken)?;
+        let mut value = HeaderValue::try_from(format!("Bearer {token}")).map_err(|_| BadToken)?;
         value.set_sensitive(true);
         Ok(Self(value))
     }

@@ -194,8 +194,7 @@ fn with_token(mut ask: Ask, token: &str) -> Ask {
 }
 
 fn read<T: for<'de> Deserialize<'de>>(answer: &Whole) -> Result<T, Unavailable> {
-    serde_json::from_slice(&answer.body)
-        .map_err(|error| Unavailable::Unreadable(error.to_string()))
+    serde_json::from_slice(&answer.body).map_err(|error| Unavailable::Unreadable(error.to_string()))
 }
 
 fn unreadable(what: &str) -> Unavailable {

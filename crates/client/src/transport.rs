@@ -87,7 +87,7 @@ impl Ask {
 
     /// A header from text that has no control characters by its type.
     pub(crate) fn header(mut self, name: &'static str, value: impl AsRef<str>) -> Self {
-        let value = HeaderValue::from_str(value.as_ref());
+        let value = HeaderValue::from_bytes(value.as_ref().as_bytes());
         self.headers.insert(name, value.unwrap_or_else(|_| HeaderValue::from_static("?")));
         self
     }

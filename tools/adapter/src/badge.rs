@@ -69,7 +69,8 @@ impl Sheet {
     fn next(&self) -> Result<Extras, String> {
         let now = self.sys.clock.unix_ms().get();
         let mut lines = self.lines.lock().expect("no panic while held");
-        let headers: Vec<_> = lines.headers.iter_mut().map(|line| line.1.next(line.0, now)).collect();
+        let headers: Vec<_> =
+            lines.headers.iter_mut().map(|line| line.1.next(line.0, now)).collect();
         let params: Vec<_> = lines.params.iter_mut().map(|line| line.1.next(line.0, now)).collect();
         let mut extras = Extras { params: params.clone(), ..Extras::default() };
         let fixed: Vec<_> = lines.fixed.clone().into_iter().collect();

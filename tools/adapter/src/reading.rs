@@ -31,10 +31,9 @@ pub(crate) async fn read(
     asked: &Read,
 ) -> Result<Map<String, Value>, Failed> {
     let from = asked.offset.clone().unwrap_or_else(|| "-1".to_owned());
-    let token: Token = from.parse().map_err(|error| Failed {
-        status: Some(400),
-        ..Failed::new("INVALID_OFFSET", error)
-    })?;
+    let token: Token = from
+        .parse()
+        .map_err(|error| Failed { status: Some(400), ..Failed::new("INVALID_OFFSET", error) })?;
     let live = match &asked.live {
         LiveAsked::Flag(false) => Live::Off,
         LiveAsked::Flag(true) => Live::Auto,

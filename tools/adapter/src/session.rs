@@ -79,7 +79,9 @@ impl Session {
     async fn answer(&mut self, command: Command) -> Answer {
         self.sheet.begin(command.headers());
         match command {
-            Command::Create { path, content_type, ttl_seconds, expires_at, closed, data, .. } => {
+            Command::Create {
+                path, content_type, ttl_seconds, expires_at, closed, data, ..
+            } => {
                 let ttl = ttl_seconds.map(|seconds| seconds.to_string());
                 let expiry = Expiry::from_headers(ttl.as_deref(), expires_at.as_deref());
                 let new = NewStream {
@@ -326,4 +328,3 @@ fn invalid(error: impl ToString) -> Failed {
 fn fields(value: Value) -> Map<String, Value> {
     value.as_object().cloned().unwrap_or_default()
 }
-

@@ -97,10 +97,8 @@ pub(super) fn append(failure: Failure, append: &Append) -> AppendError {
         },
         ("too-many-producers", _) => TooManyProducers.into(),
         ("expected-offset-conflict", _) => ExpectedOffsetConflict { tail }.into(),
-        ("producer-epoch-start", _) => epoch_start(append).map_or_else(
-            || unavailable(refusal.clone()).into(),
-            AppendError::from,
-        ),
+        ("producer-epoch-start", _) => epoch_start(append)
+            .map_or_else(|| unavailable(refusal.clone()).into(), AppendError::from),
         (_, 409) => conflict(&refusal, append, tail),
         ("", 400) => match epoch_start(append).filter(|_| says(&refusal, "epoch")) {
             Some(fact) => fact.into(),
@@ -144,11 +142,6 @@ pub(super) fn read(failure: Failure, from: ReadFrom) -> ReadError {
         ("offset-unknown" | "", 400, ReadFrom::At(offset)) => OffsetUnknown(offset).into(),
         _ => unavailable(refusal).into(),
     }
-}
-
-/// True if the place that was asked for is not kept any more.
-pub(super) fn is_trimmed(failure: &Failure) -> bool {
-    matches!(failure, Failure::Refused(refusal) if refusal.code == "offset-trimmed")
 }
 
 pub(super) fn trim(failure: Failure, before: Offset) -> TrimError {

@@ -12,12 +12,7 @@
 mod errors;
 mod watch;
 
-use std::{
-    collections::HashMap,
-    str::FromStr,
-    sync::Mutex,
-    time::Duration,
-};
+use std::{collections::HashMap, str::FromStr, sync::Mutex, time::Duration};
 
 use bytes::Bytes;
 use http::{HeaderMap, Method, StatusCode};
@@ -102,9 +97,9 @@ impl HttpLog {
 
     /// What a stream of a foreign server holds.
     async fn content_type(&self, address: &Address) -> Result<ContentType, HeadError> {
-        let known = address.stream().and_then(|path| {
-            self.types.lock().expect("no panic while held").get(path).cloned()
-        });
+        let known = address
+            .stream()
+            .and_then(|path| self.types.lock().expect("no panic while held").get(path).cloned());
         match known {
             Some(content_type) => Ok(content_type),
             None => Ok(self.look(address).await?.content_type),
@@ -154,6 +149,9 @@ impl HttpLog {
         let ask = with_closing(with_type(ask, fork.content_type.as_ref()), fork.closing);
         let mut ask = match &fork.lifetime {
             Lifetime::Inherited => ask,
+            Lifetime::Own(Expiry::Never) if self.is_ours() => {
+                ask.header(headers::EXPIRES_AT, "never")
+            }
             Lifetime::Own(expiry) => with_expiry(ask, expiry),
         };
         if let Some(offset) = fork.offset {
@@ -223,36 +221,43 @@ impl HttpLog {
         Ok(chunk)
     }
 
-    /// Polls until the tail is past `after`.
+    /// Asks until the tail is past `after`.
     async fn follow(&self, address: &Address, after: Offset) -> Result<Head, HeadError> {
         let mut life = None;
         loop {
-            let ask = self.stream(address)?.ask(Method::GET, Repeat::Safe);
-            let ask = ask.param("offset", after.to_string()).param("live", "long-poll");
-            let mut ask = if self.is_ours() { ask.param("bytes_max", "0") } else { ask };
-            ask.patience = Some(self.client.http.settings.silence_max);
-            let answer = match self.ask(ask).await {
-                Ok(answer) => answer,
-                // The place is gone, so the tail is past it.
-                Err(failure) if errors::is_trimmed(&failure) => return self.look(address).await,
-                Err(failure) => return Err(errors::head(failure)),
+            let head = match self.is_ours() {
+                true => self.head_after(address, after).await?,
+                false => self.poll(address, after).await?,
             };
-            let seen: Option<u64> = parsed(&answer.headers, headers::INCARNATION);
-            let is_other = life.zip(seen).is_some_and(|(before, now)| before != now);
-            life = life.or(seen);
-            let is_closed = is_true(&answer.headers, headers::CLOSED);
-            let has_moved = answer.status != StatusCode::NO_CONTENT;
-            if is_other {
+            // Another stream got the name meanwhile; this waiter's offset means nothing there.
+            if life.is_some_and(|life| life != head.incarnation) {
                 return Err(log::StreamNotFound.into());
             }
-            if has_moved || is_closed {
-                let head = self.look(address).await?;
-                let is_it = seen.is_none_or(|seen| seen == head.incarnation.get());
-                return if is_it { Ok(head) } else { Err(log::StreamNotFound.into()) };
+            if head.tail > after || head.closed {
+                return Ok(head);
             }
+            life = Some(head.incarnation);
             // A server that does not wait must not be asked in a hurry.
             self.client.http.sys.clock.sleep(POLL_PAUSE).await;
         }
+    }
+
+    /// The head once the tail is past `after`, or when the server tires of waiting.
+    async fn head_after(&self, address: &Address, after: Offset) -> Result<Head, HeadError> {
+        let ask = self.stream(address)?.ask(Method::HEAD, Repeat::Safe);
+        let mut ask = ask.param("after", after.to_string());
+        ask.patience = Some(self.client.http.settings.silence_max);
+        let answer = self.ask(ask).await.map_err(errors::head)?;
+        Ok(read_head(&answer.headers)?)
+    }
+
+    /// The same of a foreign server, which can only be asked for what follows.
+    async fn poll(&self, address: &Address, after: Offset) -> Result<Head, HeadError> {
+        let ask = self.stream(address)?.ask(Method::GET, Repeat::Safe);
+        let mut ask = ask.param("offset", after.to_string()).param("live", "long-poll");
+        ask.patience = Some(self.client.http.settings.silence_max);
+        self.ask(ask).await.map_err(errors::head)?;
+        self.look(address).await
     }
 }
 
@@ -315,7 +320,9 @@ impl Log for HttpLog {
     fn watch(&self, glob: Glob) -> Result<Watch, WatchError> {
         match self.is_ours() {
             true => Ok(watch::watch(&self.client, glob)),
-            false => Err(Unsupported { what: "watch; only Headwater's servers tell what moved" }.into()),
+            false => {
+                Err(Unsupported { what: "watch; only Headwater's servers tell what moved" }.into())
+            }
         }
     }
 
@@ -423,7 +430,10 @@ fn appended(append: &Append, answer: &Whole) -> Result<Appended, AppendError> {
     let seq = parsed(&answer.headers, headers::PRODUCER_SEQ);
     let producer = epoch.zip(seq).map(|(epoch, seq)| ProducerState { epoch, seq });
     let tells = append.producer.is_some() && !append.messages.is_empty();
-    let is_duplicate = tells && answer.status == StatusCode::NO_CONTENT;
+    let is_duplicate = match parsed::<String>(&answer.headers, headers::OUTCOME) {
+        Some(outcome) => outcome == "duplicate",
+        None => tells && answer.status == StatusCode::NO_CONTENT,
+    };
     Ok(Appended {
         outcome: if is_duplicate { Outcome::Duplicate } else { Outcome::New },
         tail: required(&answer.headers, headers::NEXT_OFFSET)?,
@@ -496,9 +506,10 @@ struct EntryBody {
 }
 
 fn read_page(body: &[u8]) -> Result<Page, Unavailable> {
-    let page: PageBody = serde_json::from_slice(body)
-        .map_err(|error| Unavailable::Unreadable(error.to_string()))?;
-    let streams = page.streams.iter().map(|entry| entry.read().ok_or_else(|| unreadable("a stream")));
+    let page: PageBody =
+        serde_json::from_slice(body).map_err(|error| Unavailable::Unreadable(error.to_string()))?;
+    let streams =
+        page.streams.iter().map(|entry| entry.read().ok_or_else(|| unreadable("a stream")));
     let next = page.next.map(|path| path.parse()).transpose();
     Ok(Page {
         streams: streams.collect::<Result<_, _>>()?,

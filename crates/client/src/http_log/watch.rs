@@ -1,8 +1,6 @@
 //! Watching from afar: hints as the server sends them, and the word to look for oneself whenever
 //! some may have been missed.
 
-
-
 use futures_util::future::select;
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
@@ -92,4 +90,3 @@ fn read(event: &Event) -> Option<Moved> {
         _ => None,
     }
 }
-

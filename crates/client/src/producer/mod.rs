@@ -25,7 +25,9 @@ use bytes::Bytes;
 use log::Closing;
 use thiserror::Error;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
-use wire::{BadMessages, ContentType, Epoch, ProducerId, ProducerSeq, caps::APPEND_BYTES_MAX, json};
+use wire::{
+    BadMessages, ContentType, Epoch, ProducerId, ProducerSeq, caps::APPEND_BYTES_MAX, json,
+};
 
 use crate::{
     Failure, Stream, Token,
@@ -321,7 +323,8 @@ fn check(message: &Bytes, is_json: bool) -> Result<(), ProducerError> {
         return Err(BadMessages::EmptyMessage.into());
     }
     if is_json {
-        json::check(message.trim_ascii()).map_err(|error| ProducerError::NotJson(error.to_string()))?;
+        json::check(message.trim_ascii())
+            .map_err(|error| ProducerError::NotJson(error.to_string()))?;
     }
     Ok(())
 }

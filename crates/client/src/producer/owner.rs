@@ -18,8 +18,8 @@ use super::{
 use crate::{
     Dialect, Failure, Refusal, Stream,
     caps::PRODUCER_MESSAGES_MAX,
-    transport::{Ask, Repeat},
     stream::{Stored, is_true, with_closing, with_producer, with_type},
+    transport::{Ask, Repeat},
 };
 
 /// All that is asked of the owner.
@@ -141,9 +141,8 @@ impl Owner {
 
     async fn wait(&mut self, inbox: &mut mpsc::Receiver<Command>, is_open: bool) -> Woken {
         let may_take = is_open && self.may_take();
-        let asked = async {
-            if may_take { inbox.recv().await } else { std::future::pending().await }
-        };
+        let asked =
+            async { if may_take { inbox.recv().await } else { std::future::pending().await } };
         let clock = &self.stream.client.http.sys.clock;
         let lingers = self.line.waiting() > 0 && !self.linger.is_zero();
         let linger = async {
@@ -192,15 +191,17 @@ impl Owner {
                 let failed = self.failed.take().or_else(|| self.dead.clone());
                 let _ = reply.send(failed.map_or(Ok(()), Err));
             }
-            Some(Barrier::Close(closer)) => match self.failed.take().or_else(|| self.dead.clone()) {
-                Some(why) => {
-                    let _ = closer.reply.send(Err(why));
+            Some(Barrier::Close(closer)) => {
+                match self.failed.take().or_else(|| self.dead.clone()) {
+                    Some(why) => {
+                        let _ = closer.reply.send(Err(why));
+                    }
+                    None => {
+                        let batch = self.line.last_batch(closer);
+                        self.send(batch);
+                    }
                 }
-                None => {
-                    let batch = self.line.last_batch(closer);
-                    self.send(batch);
-                }
-            },
+            }
         }
     }
 
@@ -312,4 +313,3 @@ impl Owner {
         self.dead.get_or_insert(rest);
     }
 }
-
