@@ -395,10 +395,7 @@ impl Unavailable {
     /// True if waiting helps: a poisoned log needs a restart first.
     #[must_use]
     pub fn is_retryable(&self) -> bool {
-        matches!(
-            self,
-            Self::Overloaded | Self::DiskFull(_) | Self::Closing | Self::Unreachable(_)
-        )
+        matches!(self, Self::Overloaded | Self::DiskFull(_) | Self::Closing | Self::Unreachable(_))
     }
 
     /// True if what was asked may have happened.

@@ -29,7 +29,7 @@ pub(crate) async fn long_poll(
         return match wait(service, address, chunk.next, &mut interrupt).await? {
             Waited::Moved => {
                 answer(call, params, read_on(call, address, params, &chunk).await?).await
-            },
+            }
             Waited::TimedOut | Waited::Draining => answer(call, params, chunk).await,
         };
     }

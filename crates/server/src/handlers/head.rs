@@ -14,8 +14,7 @@ use crate::{
 /// Answers `HEAD /v1/stream/{path}`.
 pub(crate) async fn head(call: &Call<'_>, address: &Address) -> Result<Response<Body>, Problem> {
     let head = call.service.log.head(address).await?;
-    let reply = Reply::new(StatusCode::OK)
-        .header(&header::CACHE_CONTROL, names::NO_STORE.clone());
+    let reply = Reply::new(StatusCode::OK).header(&header::CACHE_CONTROL, names::NO_STORE.clone());
     Ok(described(reply, &head).into_response())
 }
 

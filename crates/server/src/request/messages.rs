@@ -6,11 +6,7 @@ use wire::{Messages, framing, json};
 use crate::{problem::Problem, request::Framing};
 
 /// Splits a body into messages; an empty body has none.
-pub(crate) fn messages(
-    is_json: bool,
-    framing: Framing,
-    body: &Bytes,
-) -> Result<Messages, Problem> {
+pub(crate) fn messages(is_json: bool, framing: Framing, body: &Bytes) -> Result<Messages, Problem> {
     if body.is_empty() {
         return Ok(Messages::none());
     }

@@ -51,7 +51,8 @@ impl ReadParams {
         let names = ["offset", "live", "cursor", "bytes_max"];
         let [offset, live, cursor, bytes_max] = known(query, names)?;
         let bytes_max = bytes_max.map(|text| text.parse::<usize>()).transpose();
-        let bytes_max = bytes_max.map_err(|_| Problem::bad_request("bytes_max must be a number"))?;
+        let bytes_max =
+            bytes_max.map_err(|_| Problem::bad_request("bytes_max must be a number"))?;
         let live = match live.as_deref() {
             None => Live::CatchUp,
             Some("long-poll") => Live::LongPoll,

@@ -153,7 +153,8 @@ mod tests {
     fn check(text: &str, expected: &[(&str, &str)]) {
         for piece in 1..=text.len().max(1) {
             let events = read(text.as_bytes(), piece);
-            let events: Vec<_> = events.iter().map(|e| (e.kind.as_str(), e.data.as_str())).collect();
+            let events: Vec<_> =
+                events.iter().map(|e| (e.kind.as_str(), e.data.as_str())).collect();
             assert_eq!(events, expected, "{text:?} in pieces of {piece}");
         }
     }
