@@ -1,12 +1,14 @@
 //! Real processes, killed at the worst moment: what was acknowledged is there, nothing else is.
 //!
 //! The first test kills a server instead of each of its durable writes, one after the other, while
-//! a story is told to it; then again and again while it recovers. The second kills a server fifty
-//! times under load. A killed process loses nothing that the kernel has taken; disks that forget
+//! a story is told to it; then again and again while it recovers. The second does the same on the
+//! way from an append to a woken worker's acknowledgement. The third kills a server fifty times
+//! under load. A killed process loses nothing that the kernel has taken; disks that forget
 //! are the simulator's business.
 
 #![allow(clippy::disallowed_methods, reason = "processes, and the time they take, are real here")]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#![allow(clippy::print_stdout, reason = "whoever looks for a failure needs to know where it was")]
 
 #[path = "crash/load.rs"]
 mod load;
@@ -17,6 +19,8 @@ mod step;
 #[path = "crash/story.rs"]
 mod story;
 mod support;
+#[path = "crash/wakes.rs"]
+mod wakes;
 
 use std::{
     fs,
@@ -32,9 +36,15 @@ use support::{Client, Launch, Server};
 use sys::Chance;
 use tempfile::TempDir;
 use tokio::runtime::Builder;
+use wakes::{Mode, Story};
 
 /// Writes of a recovery at which further blows fall, one after the other.
 const RECOVERY_WRITES: u64 = 8;
+
+/// Writes at the start of a second life at which it ends, one after the other.
+const EARLY_WRITES: u64 = 9;
+/// Stories of wakes that are told at a time.
+const WAKES_HANDS: usize = 12;
 
 /// A directory in memory where there is one: a killed process cannot tell the difference.
 fn scratch() -> TempDir {
@@ -49,7 +59,7 @@ fn scratch() -> TempDir {
 /// A server whose segments are so small that they fill and are regrouped while the story is told.
 fn launch(dir: &Path) -> Launch {
     Launch::new(dir)
-        .args(["--chunk-bytes", "2KiB", "--threads", "1"])
+        .args(["--chunk-bytes", "2KiB", "--threads", "1", "--long-poll-timeout", "100ms"])
         .env("HEADWATER_ENGINE_SEGMENT_BYTES", "16KiB")
         .env("HEADWATER_ENGINE_HOT_BYTES", "4KiB")
         .env("HEADWATER_ENGINE_REGROUP_SEGMENTS", "1")
@@ -147,19 +157,15 @@ fn block_on<T>(future: impl Future<Output = T>) -> T {
     Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
 }
 
-#[test]
-fn a_crash_at_any_write_loses_nothing_and_invents_nothing() {
-    let story = story::story();
-    let writes = count_writes(&story);
-    println!("the story has {} steps and {writes} writes", story.len());
+/// Kills servers at each of so many writes, in two ways, some at a time.
+fn at_every_write(writes: u64, hands: usize, survive: impl Fn(u64, &str) -> Fate + Sync) {
     let (next, deaths) = (AtomicU64::new(0), AtomicU64::new(0));
     let work = || {
-        // Each write dies in two ways.
         while let point = next.fetch_add(1, Ordering::Relaxed)
             && point < 2 * writes
         {
             let (write, torn) = (1 + point / 2, ["", ":torn"][(point % 2) as usize]);
-            let surviving = AssertUnwindSafe(|| survive(&story, write, torn));
+            let surviving = AssertUnwindSafe(|| survive(write, torn));
             let fate = catch_unwind(surviving).unwrap_or_else(|panic| {
                 println!("failed with HEADWATER_KILL_AT_WRITE={write}{torn}");
                 resume_unwind(panic)
@@ -168,13 +174,65 @@ fn a_crash_at_any_write_loses_nothing_and_invents_nothing() {
         }
     };
     thread::scope(|scope| {
-        for _ in 0..thread::available_parallelism().map_or(2, usize::from) {
+        for _ in 0..hands {
             scope.spawn(work);
         }
     });
     let deaths = deaths.into_inner();
     println!("{deaths} of {} servers died", 2 * writes);
     assert!(deaths > writes, "most servers were to die");
+}
+
+#[test]
+fn a_crash_at_any_write_loses_nothing_and_invents_nothing() {
+    let story = story::story();
+    let writes = count_writes(&story);
+    println!("the story has {} steps and {writes} writes", story.len());
+    let hands = thread::available_parallelism().map_or(2, usize::from);
+    at_every_write(writes, hands, |write, torn| survive(&story, write, torn));
+}
+
+/// Kills a server at a write while workers are woken, the next one early, and goes on.
+fn survive_wakes(write: u64, torn: &str) -> Fate {
+    let dir = scratch();
+    let mode = if torn.is_empty() { Mode::Usual } else { Mode::ByStream };
+    block_on(async {
+        let story = Story::new(mode);
+        let mut fate = Fate::Ended;
+        for write in [write, 1 + write % EARLY_WRITES] {
+            let point = format!("{write}{torn}");
+            let deadly = launch(dir.path()).env("HEADWATER_KILL_AT_WRITE", point);
+            let Ok(server) = deadly.start() else {
+                fate = Fate::Died;
+                continue;
+            };
+            if story.tell(&server).await.is_ok() {
+                return fate;
+            }
+            server.died();
+            fate = Fate::Died;
+        }
+        let server = launch(dir.path()).start().expect("it recovers");
+        story.tell(&server).await.expect("nobody kills it");
+        assert!(server.stop().0.success());
+        fate
+    })
+}
+
+#[test]
+fn a_crash_at_any_write_forgets_no_wake() {
+    let dir = scratch();
+    let count = dir.path().join("count");
+    let counted = launch(&dir.path().join("data")).env("HEADWATER_COUNT_WRITES", &count);
+    block_on(async {
+        let server = counted.start().unwrap();
+        Story::new(Mode::Usual).tell(&server).await.unwrap();
+        assert!(server.stop().0.success());
+    });
+    let writes: u64 = fs::read_to_string(count).unwrap().trim().parse().unwrap();
+    println!("the wakes have {writes} writes");
+    // Most of the time they wait for retries and leases.
+    at_every_write(writes, WAKES_HANDS, survive_wakes);
 }
 
 #[test]

@@ -45,7 +45,7 @@ async fn ask(client: &Client, method: Method, path: &str, body: Value) -> u16 {
 async fn a_running_server_takes_a_new_key_and_forgets_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let data = dir.path().join("data");
-    let mut hooks = Receiver::start().await;
+    let mut hooks = Receiver::start();
     let mut server = Launch::new(&data).start().unwrap();
     let client = Client::new(&server.address);
     let config = json!({ "type": "webhook", "pattern": "a/*", "webhook": { "url": hooks.url } });

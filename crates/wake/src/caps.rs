@@ -38,3 +38,26 @@ pub const RETRY_FIRST: Duration = Duration::from_secs(1);
 pub const RETRY_MAX: Duration = Duration::from_secs(60);
 /// How far a wait may lie from the schedule, in percent, either way.
 pub const RETRY_JITTER_PERCENT: u64 = 20;
+/// How far the time of a signature may lie from now, either way.
+pub const SIGNATURE_TOLERANCE: Duration = Duration::from_mins(5);
+/// Bytes of a `Webhook-Signature`.
+pub const SIGNATURE_BYTES_MAX: usize = 1_024;
+/// Bytes of the name of a key.
+pub const KID_BYTES_MAX: usize = 256;
+/// Bytes of the body that wakes a webhook.
+pub const NOTICE_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// Bytes of a wake's id.
+pub const WAKE_ID_BYTES_MAX: usize = 200;
+/// Bytes of the URL that a webhook may report to.
+pub const CALLBACK_URL_BYTES_MAX: usize = 4 * URL_BYTES_MAX;
+/// Bytes of the token that reports carry.
+pub const TOKEN_BYTES_MAX: usize = 2_048;
+
+// A body that lists as much as a wake may, with every byte of every path escaped, must fit.
+const _: () = assert!(
+    STREAMS_PER_WAKE_MAX * (2 * wire::caps::PATH_BYTES_MAX + 256)
+        + 2 * (ID_BYTES_MAX + WAKE_ID_BYTES_MAX + CALLBACK_URL_BYTES_MAX + TOKEN_BYTES_MAX)
+        <= NOTICE_BYTES_MAX
+);
+// What a retired key signed is believed until the last list with it is too old.
+const _: () = assert!(2 * SIGNATURE_TOLERANCE.as_secs() < RETIRED_KEY_LIFE.as_secs());

@@ -29,13 +29,13 @@ pub struct Keys {
 /// A public key, as a JSON Web Key.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PublicKey {
-    kty: String,
-    crv: String,
+    pub(crate) kty: String,
+    pub(crate) crv: String,
     /// Names the key.
     pub kid: String,
     r#use: String,
     alg: String,
-    x: String,
+    pub(crate) x: String,
 }
 
 /// Text that holds no keys.

@@ -7,7 +7,8 @@
 //! In reading order: `contract` is what may be asked; `config` what a client decides;
 //! `subscription` what may happen to one; `book` and `index` hold them all and find who follows a
 //! stream; `engine` keeps the book in a system stream and acts on it; `courier` is who calls
-//! webhooks; `token` is how workers prove whose wake they have; `caps` bounds everything.
+//! webhooks; `notice` and `signature` are for those who are called; `token` is how workers prove
+//! whose wake they have; `caps` bounds everything.
 
 mod book;
 pub mod caps;
@@ -18,6 +19,8 @@ mod engine;
 mod error;
 mod index;
 mod keys;
+mod notice;
+mod signature;
 mod subscription;
 mod text;
 mod token;
@@ -34,5 +37,7 @@ pub use error::{
     WebhookUrlRejected,
 };
 pub use keys::{BadKeys, Keys, PublicKey, TooManyKeys};
+pub use notice::{Announcement, BadAnnouncement, BadNotice, WakeNotice};
+pub use signature::{BadSignature, Signature, verify};
 pub use subscription::{Ack, Progress, Reply};
 use token::Secret;

@@ -1,6 +1,6 @@
 //! A webhook's receiver: whoever runs it sees each call, and decides what is answered.
 
-use std::convert::Infallible;
+use std::{convert::Infallible, net};
 
 use bytes::Bytes;
 use http::{Request, Response};
@@ -11,6 +11,7 @@ use serde_json::Value;
 use tokio::{
     net::TcpListener,
     sync::{mpsc, oneshot},
+    task::{JoinHandle, JoinSet},
 };
 
 /// Calls that may wait to be looked at.
@@ -20,7 +21,9 @@ const CALLS_MAX: usize = 64;
 #[derive(Debug)]
 pub(crate) struct Receiver {
     pub(crate) url: String,
+    socket: net::TcpListener,
     calls: mpsc::Receiver<Hook>,
+    listening: JoinHandle<()>,
 }
 
 /// One call, not answered yet. Dropped, it is answered with an error.
@@ -32,21 +35,36 @@ pub(crate) struct Hook {
 }
 
 impl Receiver {
-    pub(crate) async fn start() -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let url = format!("http://{}/hook", listener.local_addr().unwrap());
+    pub(crate) fn start() -> Self {
+        let socket = net::TcpListener::bind("127.0.0.1:0").unwrap();
+        socket.set_nonblocking(true).unwrap();
+        Self::listen(socket)
+    }
+
+    /// Forgets everything that a caller who is dead by now has sent; the address stays.
+    pub(crate) async fn restart(&mut self) {
+        self.listening.abort();
+        let _ = (&mut self.listening).await;
+        while self.socket.accept().is_ok() {}
+        *self = Self::listen(self.socket.try_clone().unwrap());
+    }
+
+    fn listen(socket: net::TcpListener) -> Self {
+        let url = format!("http://{}/hook", socket.local_addr().unwrap());
+        let listener = TcpListener::from_std(socket.try_clone().unwrap()).unwrap();
         let (calling, calls) = mpsc::channel(CALLS_MAX);
-        tokio::spawn(async move {
+        let listening = tokio::spawn(async move {
+            let mut connections = JoinSet::new();
             while let Ok((socket, _)) = listener.accept().await {
                 let calling = calling.clone();
                 let service = service_fn(move |request| receive(calling.clone(), request));
-                let connection =
-                    http1::Builder::new().serve_connection(TokioIo::new(socket), service);
+                let socket = TokioIo::new(socket);
+                let connection = http1::Builder::new().serve_connection(socket, service);
                 // The caller may be killed at any moment.
-                tokio::spawn(async move { drop(connection.await) });
+                connections.spawn(async move { drop(connection.await) });
             }
         });
-        Self { url, calls }
+        Self { url, socket, calls, listening }
     }
 
     /// The next call.

@@ -191,3 +191,60 @@ async fn streams_can_be_woken_one_by_one() {
     let idle = ask(&server, "POST", "s/claim", "", r#"{"worker":"one"}"#).await.expect(409);
     assert_eq!(error(&idle), "NO_PENDING_WORK");
 }
+
+/// A report of what a claim asks for: so far, and whether that is all.
+fn report(claim: &Value, acks: &[(&str, &Value)], done: bool) -> String {
+    let ack = |(stream, offset): &(&str, &Value)| json!({ "stream": stream, "offset": offset });
+    let acks: Vec<_> = acks.iter().map(ack).collect();
+    let (id, generation) = (&claim["wake_id"], &claim["generation"]);
+    json!({ "wake_id": id, "generation": generation, "acks": acks, "done": done }).to_string()
+}
+
+#[tokio::test]
+async fn acknowledgements_move_forward_and_are_taken_whole() {
+    let server = start(settings()).await;
+    server.create("/v1/stream/wake", "application/json").await;
+    ask(&server, "PUT", "s", "", &pull()).await.expect(201);
+    // Any number of segments, none too.
+    for stream in ["/v1/stream/events", "/v1/stream/events/a/b/c"] {
+        server.create(stream, "application/json").await;
+        server.append(stream, "application/json", "[1,2,3]").await.expect(204);
+    }
+    let claim = read(&ask(&server, "POST", "s/claim", "", r#"{"worker":"one"}"#).await.expect(200));
+    let token = claim["token"].as_str().unwrap();
+    // The other stream came later than the wake.
+    assert_eq!(claim["streams"].as_array().unwrap().len(), 1);
+    assert_eq!(claim["streams"][0]["path"], "events");
+    let root = claim["streams"][0]["tail_offset"].clone();
+    assert_eq!(root, "0000000000000003_0000000000000003");
+
+    let two = json!("0000000000000002_0000000000000002");
+    let one = json!("0000000000000001_0000000000000001");
+    let body = report(&claim, &[("events", &two)], false);
+    ask(&server, "POST", "s/ack", token, &body).await.expect(200);
+    for acks in [[("events", &one), ("events/a/b/c", &root)], [("other", &one), ("events", &root)]]
+    {
+        let body = report(&claim, &acks, true);
+        let refused = ask(&server, "POST", "s/ack", token, &body).await.expect(409);
+        assert_eq!(error(&refused), "INVALID_OFFSET");
+    }
+    let view = read(&ask(&server, "GET", "s", "", "").await.expect(200));
+    assert_eq!(view["streams"][0]["acked_offset"], two, "a refused report changes nothing");
+    assert_eq!(view["streams"][1]["acked_offset"], "-1");
+
+    // More comes while it works: another wake calls to it.
+    let body = report(&claim, &[("events", &root)], true);
+    let done = ask(&server, "POST", "s/ack", token, &body).await.expect(200);
+    assert_eq!(read(&done), json!({ "ok": true, "next_wake": true }));
+    let next = read(&ask(&server, "POST", "s/claim", "", r#"{"worker":"two"}"#).await.expect(200));
+    assert_eq!(
+        (&next["generation"], &next["streams"][0]["path"]),
+        (&json!(2), &json!("events/a/b/c"))
+    );
+    assert_ne!(next["wake_id"], claim["wake_id"]);
+    let given_up = report(&next, &[], false);
+    ask(&server, "POST", "s/release", token, &given_up).await.expect(409);
+    let token = next["token"].as_str().unwrap();
+    ask(&server, "POST", "s/release", token, &given_up).await.expect(204);
+    ask(&server, "POST", "s/ack", token, &given_up).await.expect(409);
+}

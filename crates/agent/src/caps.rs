@@ -1,0 +1,42 @@
+//! How much of everything there may be, and how long it may take.
+
+use std::time::Duration;
+
+/// A heartbeat is sent when this part of the lease is over: two may be lost before it is.
+pub const HEARTBEATS_PER_LEASE: u32 = 3;
+/// A report that was not taken is sent again after this part of the lease, more or less.
+pub const RETRIES_PER_LEASE: u32 = 20;
+/// Reports of one session that may wait for the one under way.
+pub const REPORTS_WAITING_MAX: usize = 64;
+/// Streams that one checkpoint may name.
+pub const CHECKPOINT_STREAMS_MAX: usize = wake::caps::STREAMS_PER_REQUEST_MAX;
+/// The wait before work that failed twice is given back; each further failure doubles it, up to
+/// the time between two heartbeats.
+pub const SETBACK_FIRST: Duration = Duration::from_secs(1);
+/// Pieces of work whose failures are counted.
+pub const SETBACKS_MAX: usize = 10_000;
+/// Wakes that a desk works on at a time, if nobody says.
+pub const WAKES_UNDER_WAY_DEFAULT: usize = 256;
+/// How long a request-bound webhook is kept open, if nobody says and the lease is not shorter.
+/// Servers of ours hang up after thirty seconds.
+pub const REQUEST_PATIENCE_DEFAULT: Duration = Duration::from_secs(25);
+/// Cycles of one drain, if nobody says.
+pub const DRAIN_ITERATIONS_DEFAULT: u32 = 50;
+/// Time after which a drain begins no further cycle, if nobody says.
+pub const DRAIN_DURATION_DEFAULT: Duration = Duration::from_secs(20);
+/// How long published keys are believed to be the published ones.
+pub const KEYS_LIFE: Duration = Duration::from_mins(5);
+/// The least time between two looks at the published keys, whatever requests come in.
+pub const KEYS_PAUSE: Duration = Duration::from_secs(10);
+/// How long one look may take.
+pub const KEYS_PATIENCE: Duration = Duration::from_secs(10);
+/// Wakes that a worker takes before it looks whether it should stop.
+pub const WAKES_IN_A_ROW_MAX: u32 = 1_000;
+/// The wait before a worker tries again to reach its server, more or less.
+pub const FOLLOW_PAUSE: Duration = Duration::from_secs(1);
+/// Bytes of a wake stream that are read at once.
+pub const FEED_BYTES: usize = 64 * 1024;
+
+const _: () = assert!(HEARTBEATS_PER_LEASE >= 2 && RETRIES_PER_LEASE > HEARTBEATS_PER_LEASE);
+const _: () = assert!(DRAIN_DURATION_DEFAULT.as_secs() < REQUEST_PATIENCE_DEFAULT.as_secs());
+const _: () = assert!(KEYS_PAUSE.as_secs() < KEYS_LIFE.as_secs());

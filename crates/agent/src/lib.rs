@@ -1,0 +1,43 @@
+//! What agents are made of. So far that is their [`lifecycle`]: how a runner that was woken takes
+//! its wake, keeps it while it works, says how far it has come, and gives it back.
+//!
+//! It runs over any `wake::Subscriptions` and any `log::Log`, in one process or far away from
+//! both, and knows no HTTP.
+//!
+//! ```
+//! use std::{convert::Infallible, sync::Arc};
+//!
+//! use agent::lifecycle::{Finish, PullWakeLifecycle, Session, WakeFeed, run_with_lifecycle};
+//! use log::{Append, Create, Log, MemoryLog};
+//! use wake::{Config, Delivery, Engine, Keys, NoCourier, Subscriptions};
+//! use wire::{ContentType, Messages, StreamPath};
+//!
+//! # tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(async {
+//! let sys = sys::Sys::real();
+//! let log: Arc<dyn Log> = Arc::new(MemoryLog::new(&sys));
+//! let keys = Arc::new(Keys::generate(&sys.chance));
+//! let engine = Engine::open(log.clone(), &sys, Arc::new(NoCourier), keys).await?;
+//!
+//! let [chat, wake]: [StreamPath; 2] = ["chat".parse()?, "wake".parse()?];
+//! for stream in [&chat, &wake] {
+//!     let json = Create { content_type: Some(ContentType::json()), ..Create::default() };
+//!     log.create(&stream.clone().into(), json).await?;
+//! }
+//! let mut config = Config::new(Delivery::PullWake(wake.clone()));
+//! config.streams.insert(chat.clone());
+//! engine.create(&"agents".parse()?, config, String::new()).await?;
+//!
+//! let worker = PullWakeLifecycle::new(Arc::new(engine), &sys, "agents".parse()?, "worker-1")?;
+//! let mut wakes = WakeFeed::open(log.clone(), wake).await?;
+//! log.append(&chat.clone().into(), Append::messages(Messages::one(r#""hello""#)?)).await?;
+//! wakes.next().await?;
+//! let ran = run_with_lifecycle(&sys, Arc::new(worker), |session: Session| async move {
+//!     assert_eq!(session.streams()[0].link.path, chat);
+//!     Ok::<_, Infallible>(Finish::Done)
+//! });
+//! assert!(!ran.await?.next_wake, "there is nothing left to do");
+//! # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();
+//! ```
+
+pub mod caps;
+pub mod lifecycle;

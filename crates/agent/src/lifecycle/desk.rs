@@ -1,0 +1,219 @@
+//! The desk: takes wakes that came by a webhook, and runs each of them once.
+
+use std::{collections::BTreeSet, error::Error, fmt, future::Future, sync::Arc, time::Duration};
+
+use parking_lot::Mutex;
+use sys::Sys;
+use tokio::sync::oneshot;
+use wake::{SubscriptionId, Subscriptions, WakeNotice};
+
+use super::{
+    Answer, ClaimRefused, Finish, Ran, RunError, Session, Setbacks, WebhookLifecycle,
+    run_with_lifecycle,
+};
+use crate::caps::{REQUEST_PATIENCE_DEFAULT, RETRIES_PER_LEASE, WAKES_UNDER_WAY_DEFAULT};
+
+/// How work fails.
+pub type WorkError = Box<dyn Error + Send + Sync>;
+
+/// Runs the work of wakes. In both modes it runs on a task of its own: a connection that closes
+/// says nothing about the work.
+pub struct WebhookDesk {
+    sys: Sys,
+    subscriptions: Arc<dyn Subscriptions>,
+    settings: DeskSettings,
+    work: Box<Work>,
+    setbacks: Setbacks,
+    /// At most `wakes_max`; held for a look only.
+    under_way: Mutex<BTreeSet<WakeKey>>,
+}
+
+/// How a desk works.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DeskSettings {
+    /// When wakes are answered; request-bound.
+    pub mode: Mode,
+    /// The lease of the subscriptions that call, as their configs say; 30 s. If there are
+    /// several, the shortest.
+    pub lease: Duration,
+    /// Wakes that are worked on at a time; 256. More are refused, and come again.
+    pub wakes_max: usize,
+}
+
+/// When a wake is answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// When its work is done, or at the latest after `patience`; then the work goes on, and its
+    /// end is reported.
+    RequestBound {
+        /// How long the request may stay open.
+        patience: Duration,
+    },
+    /// At once; the end of the work is reported.
+    AckImmediate,
+}
+
+/// What the caller of a webhook is told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum WakeAnswer {
+    /// Everything that the wake listed is done.
+    Done,
+    /// The wake is in good hands; its end will be, or was, reported.
+    Accepted,
+    /// The wake is over; nothing ran.
+    Stale(String),
+    /// The work failed; the wake was given back and comes again.
+    Failed(String),
+    /// There is too much to do, or nobody to report to; the wake may come again.
+    Busy,
+}
+
+type Work = dyn Fn(Session) -> Answer<'static, Result<Finish, WorkError>> + Send + Sync;
+type WakeKey = (SubscriptionId, String, u64);
+
+/// A wake's place among those under way; given back wherever the work ends.
+struct Place {
+    desk: Arc<WebhookDesk>,
+    key: WakeKey,
+}
+
+impl WebhookDesk {
+    /// A desk whose wakes run `work`. `subscriptions` takes the reports.
+    pub fn new<W, F, E>(
+        sys: &Sys,
+        subscriptions: Arc<dyn Subscriptions>,
+        settings: DeskSettings,
+        work: W,
+    ) -> Arc<Self>
+    where
+        W: Fn(Session) -> F + Send + Sync + 'static,
+        F: Future<Output = Result<Finish, E>> + Send + 'static,
+        E: Into<WorkError>,
+    {
+        let work = move |session| -> Answer<'static, _> {
+            let working = work(session);
+            Box::pin(async { working.await.map_err(Into::into) })
+        };
+        Arc::new(Self {
+            sys: sys.clone(),
+            subscriptions,
+            settings,
+            work: Box::new(work),
+            setbacks: Setbacks::default(),
+            under_way: Mutex::default(),
+        })
+    }
+
+    /// Takes a wake whose signature was verified. The same one again, while it is worked on, is
+    /// accepted and does not run twice.
+    pub async fn receive(self: &Arc<Self>, notice: WakeNotice) -> WakeAnswer {
+        let place = match self.take_place(&notice) {
+            Ok(place) => place,
+            Err(answer) => return answer,
+        };
+        let (tell, told) = oneshot::channel();
+        let desk = self.clone();
+        self.sys.spawn.task("wake", async move {
+            let answer = desk.run(&notice).await;
+            drop(place);
+            // In the other mode, or after the patience, nobody listens.
+            let _ = tell.send(answer);
+        });
+        let Mode::RequestBound { patience } = self.settings.mode else {
+            return WakeAnswer::Accepted;
+        };
+        match self.sys.clock.timeout(patience, told).await {
+            Ok(Ok(answer)) => answer,
+            // The work panicked; its keeper has given the wake back.
+            Ok(Err(_)) => WakeAnswer::Failed("the work panicked".to_owned()),
+            Err(_) => WakeAnswer::Accepted,
+        }
+    }
+
+    /// Wakes that are worked on now.
+    #[must_use]
+    pub fn under_way(&self) -> usize {
+        self.under_way.lock().len()
+    }
+
+    /// Runs the wake. If it was accepted already and cannot be claimed now, nobody calls again
+    /// before its lease is over, so it is tried again until then.
+    async fn run(&self, notice: &WakeNotice) -> WakeAnswer {
+        let begun_at = self.sys.clock.elapsed();
+        loop {
+            let answer = self.run_once(notice.clone()).await;
+            let age = self.sys.clock.elapsed().saturating_sub(begun_at);
+            let is_accepted = self.settings.mode == Mode::AckImmediate;
+            if answer != WakeAnswer::Busy || !is_accepted || age >= self.settings.lease {
+                return answer;
+            }
+            self.sys.clock.sleep(self.settings.lease / RETRIES_PER_LEASE).await;
+        }
+    }
+
+    async fn run_once(&self, notice: WakeNotice) -> WakeAnswer {
+        let (subscriptions, lease) = (self.subscriptions.clone(), self.settings.lease);
+        let setbacks = self.setbacks.clone();
+        let life = WebhookLifecycle::new(subscriptions, &self.sys, notice, lease, setbacks);
+        match run_with_lifecycle(&self.sys, Arc::new(life), &self.work).await {
+            Ok(Ran { finish: Finish::Done, .. }) => WakeAnswer::Done,
+            // It was reported, and the next wake is on its way.
+            Ok(Ran { finish: Finish::More, .. }) => WakeAnswer::Accepted,
+            Err(RunError::NotClaimed(ClaimRefused::Unavailable(_))) => WakeAnswer::Busy,
+            Err(RunError::NotClaimed(refused)) => WakeAnswer::Stale(refused.to_string()),
+            Err(error) => WakeAnswer::Failed(error.to_string()),
+        }
+    }
+
+    fn take_place(self: &Arc<Self>, notice: &WakeNotice) -> Result<Place, WakeAnswer> {
+        let WakeNotice { subscription, wake_id, generation, .. } = notice;
+        let key = (subscription.clone(), wake_id.clone(), *generation);
+        let mut under_way = self.under_way.lock();
+        if under_way.contains(&key) {
+            return Err(WakeAnswer::Accepted);
+        }
+        if under_way.len() >= self.settings.wakes_max {
+            return Err(WakeAnswer::Busy);
+        }
+        under_way.insert(key.clone());
+        Ok(Place { desk: self.clone(), key })
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.desk.under_way.lock().remove(&self.key);
+    }
+}
+
+impl DeskSettings {
+    /// Requests stay open until the work is done, as long as a server of ours waits for that.
+    #[must_use]
+    pub fn request_bound(lease: Duration) -> Self {
+        // Callers do not wait for longer than the lease: the answer must be there before.
+        let patience = REQUEST_PATIENCE_DEFAULT.min(lease / 6 * 5);
+        let mode = Mode::RequestBound { patience };
+        Self { mode, lease, wakes_max: WAKES_UNDER_WAY_DEFAULT }
+    }
+
+    /// Requests are answered at once.
+    #[must_use]
+    pub fn ack_immediate(lease: Duration) -> Self {
+        Self { mode: Mode::AckImmediate, ..Self::request_bound(lease) }
+    }
+}
+
+impl Default for DeskSettings {
+    fn default() -> Self {
+        Self::request_bound(wake::caps::LEASE_DEFAULT)
+    }
+}
+
+impl fmt::Debug for WebhookDesk {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WebhookDesk")
+            .field("settings", &self.settings)
+            .field("under_way", &self.under_way())
+            .finish_non_exhaustive()
+    }
+}
