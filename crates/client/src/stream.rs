@@ -181,8 +181,13 @@ impl Stream {
         let answer = self.client.http.ask(ask).await?;
         let epoch = parsed(&answer.headers, headers::PRODUCER_EPOCH);
         let seq = parsed(&answer.headers, headers::PRODUCER_SEQ);
+        let tail = match parsed(&answer.headers, headers::NEXT_OFFSET) {
+            Some(tail) => tail,
+            // Some servers do not say it of what they knew already.
+            None => self.head().await?.tail,
+        };
         Ok(Stored {
-            tail: tail(&answer.headers)?,
+            tail,
             is_duplicate: is_produced && has_body && answer.status == StatusCode::NO_CONTENT,
             is_closed: is_true(&answer.headers, headers::CLOSED),
             producer: epoch.zip(seq),

@@ -51,7 +51,7 @@ impl HttpSubscriptions {
     async fn make(&self, id: &SubscriptionId, config: Config) -> Result<Created, CreateError> {
         let ask = self.ask(Method::PUT, id, "", Repeat::Safe);
         let answer = self.send(with_json(ask, &ConfigBody::from(&config))).await;
-        let answer = answer.map_err(|failure| create_error(failure))?;
+        let answer = answer.map_err(create_error)?;
         let view = read::<ViewBody>(&answer)?.view()?;
         Ok(Created { is_new: answer.status == http::StatusCode::CREATED, view })
     }
@@ -79,7 +79,9 @@ impl HttpSubscriptions {
             next_wake: bool,
         }
         let Progress { wake_id, generation, acks, done } = progress;
-        let ask = self.ask(Method::POST, id, "/ack", Repeat::Safe);
+        // Said twice, the end of a wake is refused: so if no answer comes, the caller must decide.
+        let repeat = if done { Repeat::Refused } else { Repeat::Safe };
+        let ask = self.ask(Method::POST, id, "/ack", repeat);
         let body = ReportBody { wake_id, generation, acks: &acks, done };
         let answer = self.send(with_token(with_json(ask, &body), token)).await;
         let answer = answer.map_err(|failure| progress_error(failure, &acks))?;
@@ -169,7 +171,7 @@ impl Subscriptions for HttpSubscriptions {
         generation: u64,
     ) -> Answer<'a, Result<(), ProgressError>> {
         Box::pin(async move {
-            let ask = self.ask(Method::POST, id, "/release", Repeat::Safe);
+            let ask = self.ask(Method::POST, id, "/release", Repeat::Refused);
             let body = ReleaseBody { wake_id, generation };
             let answer = self.send(with_token(with_json(ask, &body), token)).await;
             answer.map(|_| ()).map_err(|failure| progress_error(failure, &[]))

@@ -1,8 +1,8 @@
 //! The official Durable Streams server suite, run against the real `headwater` binary.
 //!
 //! A [`Harness`] starts one server per run on a free port, waits until it is ready, points the
-//! suite at it and reads the verdict. The suite itself is the npm package pinned in `node/`; this
-//! crate adds no tests of its own and knows nothing of the protocol.
+//! suite at it and reads the verdict. The suite itself is the npm package pinned in `node/`; beside
+//! it stand a few tests that put the npm clients to work. This crate knows nothing of the protocol.
 //!
 //! ```no_run
 //! use conformance::{Engine, Harness, Scope};
@@ -34,4 +34,4 @@ mod suite;
 pub use engine::{Engine, UnknownEngine};
 pub use harness::Harness;
 pub use report::{Fault, Report};
-pub use suite::{Scope, TESTS_EXPECTED};
+pub use suite::{INTEROP_EXPECTED, Scope, TESTS_EXPECTED};

@@ -5,7 +5,7 @@ use std::fmt;
 use anyhow::{Context, Result};
 use serde::Deserialize;
 
-use crate::{Scope, TESTS_EXPECTED};
+use crate::{Scope, TESTS_EXPECTED, suite::INTEROP_EXPECTED};
 
 /// The outcome of one run.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -68,8 +68,11 @@ impl Report {
             Scope::Whole if ran != TESTS_EXPECTED => {
                 format!("{TESTS_EXPECTED} tests were expected, {ran} ran")
             }
+            Scope::Interop if ran != INTEROP_EXPECTED => {
+                format!("{INTEROP_EXPECTED} tests were expected, {ran} ran")
+            }
             Scope::Named(pattern) if ran == 0 => format!("no test matches `{pattern}`"),
-            Scope::Whole | Scope::Named(_) => return,
+            Scope::Whole | Scope::Named(_) | Scope::Interop => return,
         };
         self.faults.push(Fault { name: "number of tests".into(), message: complaint });
     }

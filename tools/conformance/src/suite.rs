@@ -14,6 +14,9 @@ use crate::{child::OwnedChild, server::LONG_POLL_MS};
 /// How many tests a whole run has: all of the suite, the six of subscriptions included.
 pub const TESTS_EXPECTED: u32 = 338;
 
+/// How many tests of our own the clients that people use are put to.
+pub const INTEROP_EXPECTED: u32 = 9;
+
 const RUN_TIME_MAX: Duration = Duration::from_secs(300);
 
 /// Which tests of the suite to run.
@@ -23,6 +26,18 @@ pub enum Scope {
     Whole,
     /// Those whose full name matches this pattern.
     Named(String),
+    /// Not the suite, but the npm clients at work.
+    Interop,
+}
+
+impl Scope {
+    /// The file that its tests stand in.
+    fn file(&self) -> &'static str {
+        match self {
+            Self::Whole | Self::Named(_) => "conf.test.mjs",
+            Self::Interop => "interop.test.mjs",
+        }
+    }
 }
 
 /// The folder with the suite's `package.json`, and its `node_modules`.
@@ -55,7 +70,7 @@ impl<'a> Suite<'a> {
     pub(crate) fn run(&self, url: &str, scope: &Scope, results_path: &Path) -> Result<()> {
         let mut command = Command::new("node");
         command
-            .args(["node_modules/vitest/vitest.mjs", "run", "--reporter=json"])
+            .args(["node_modules/vitest/vitest.mjs", "run", scope.file(), "--reporter=json"])
             .arg(format!("--outputFile={}", results_path.display()))
             .env("CONFORMANCE_URL", url)
             .env("CONFORMANCE_LONG_POLL_MS", LONG_POLL_MS.to_string())

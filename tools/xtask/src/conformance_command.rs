@@ -40,7 +40,10 @@ pub(crate) fn run_engines(metadata: &Metadata, engines: &[Engine], scope: &Scope
     let mut tally = Tally::default();
     for engine in engines {
         let group = format!("{engine} engine");
-        println!("{group}: running the official suite");
+        match scope {
+            Scope::Interop => println!("{group}: the npm clients at work"),
+            Scope::Whole | Scope::Named(_) => println!("{group}: running the official suite"),
+        }
         match harness.run(*engine, scope) {
             Ok(report) => {
                 println!("{report}");

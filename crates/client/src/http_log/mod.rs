@@ -17,10 +17,10 @@ use std::{collections::HashMap, str::FromStr, sync::Mutex, time::Duration};
 use bytes::Bytes;
 use http::{HeaderMap, Method, StatusCode};
 use log::{
-    Answer, Append, AppendError, Appended, Capabilities, Chunk, Closing, Create, CreateError,
-    Created, Delete, DeleteError, Fork, ForkError, Freshness, Head, HeadError, Incarnation,
-    Lifetime, List, ListError, Listed, Log, Outcome, Page, ProducerState, ReadError, TrimError,
-    Unavailable, Unsupported, Watch, WatchError,
+    Answer, Append, AppendError, Appended, Capabilities, Chunk, Closing, ContentTypeMismatch,
+    Create, CreateError, Created, Delete, DeleteError, Fork, ForkError, Freshness, Head, HeadError,
+    Incarnation, Lifetime, List, ListError, Listed, Log, Outcome, Page, ProducerState, ReadError,
+    TrimError, Unavailable, Unsupported, Watch, WatchError,
 };
 use serde::Deserialize;
 use sys::UnixMs;
@@ -183,8 +183,28 @@ impl HttpLog {
         let ask = with_type(ask, content_type.as_ref()).body(self.body(&append.messages, is_json));
         let ask = with_closing(ask, append.closing);
         let ask = self.with_conditions(ask, &append)?;
-        let answer = self.ask(ask).await.map_err(|failure| errors::append(failure, &append))?;
-        appended(&append, &answer)
+        let answer = match self.ask(ask).await {
+            Ok(answer) => answer,
+            Err(failure) => return Err(self.refused(address, failure, &append).await),
+        };
+        let tail = match parsed(&answer.headers, headers::NEXT_OFFSET) {
+            Some(tail) => tail,
+            // Some servers do not say it of what they knew already.
+            None => self.look(address).await.map_err(errors::unseen)?.tail,
+        };
+        Ok(appended(&append, &answer, tail))
+    }
+
+    /// Why an append was refused, with what the server did not say.
+    async fn refused(&self, address: &Address, failure: Failure, append: &Append) -> AppendError {
+        match errors::append(failure, append) {
+            AppendError::ContentType(fact) if !self.is_ours() => {
+                let known = self.content_type(address).await;
+                let stream = known.unwrap_or_else(|_| fact.stream.clone());
+                ContentTypeMismatch { stream, ..fact }.into()
+            }
+            other => other,
+        }
     }
 
     fn with_conditions(&self, mut ask: Ask, append: &Append) -> Result<Ask, Unsupported> {
@@ -425,7 +445,7 @@ fn incarnation(answer: &HeaderMap) -> Incarnation {
     Incarnation::new(parsed(answer, headers::INCARNATION).unwrap_or(0))
 }
 
-fn appended(append: &Append, answer: &Whole) -> Result<Appended, AppendError> {
+fn appended(append: &Append, answer: &Whole, tail: Offset) -> Appended {
     let epoch = parsed(&answer.headers, headers::PRODUCER_EPOCH);
     let seq = parsed(&answer.headers, headers::PRODUCER_SEQ);
     let producer = epoch.zip(seq).map(|(epoch, seq)| ProducerState { epoch, seq });
@@ -434,12 +454,12 @@ fn appended(append: &Append, answer: &Whole) -> Result<Appended, AppendError> {
         Some(outcome) => outcome == "duplicate",
         None => tells && answer.status == StatusCode::NO_CONTENT,
     };
-    Ok(Appended {
+    Appended {
         outcome: if is_duplicate { Outcome::Duplicate } else { Outcome::New },
-        tail: required(&answer.headers, headers::NEXT_OFFSET)?,
+        tail,
         closed: is_true(&answer.headers, headers::CLOSED),
         producer: producer.filter(|_| append.producer.is_some()),
-    })
+    }
 }
 
 fn read_chunk(answer: &Whole, from: ReadFrom, is_ours: bool) -> Result<Chunk, Unavailable> {

@@ -25,6 +25,8 @@
 //! The tests are keyed to [`crate::Log::capabilities`]: where one is missing, they demand that the
 //! call says so.
 
+use std::pin::Pin;
+
 #[macro_use]
 mod matching;
 mod subject;
@@ -81,7 +83,7 @@ macro_rules! suite {
 }
 
 /// A test of the suite, for those who run them by their names.
-pub type Test = fn(Subject) -> std::pin::Pin<Box<dyn std::future::Future<Output = ()>>>;
+pub type Test = fn(Subject) -> Pin<Box<dyn Future<Output = ()>>>;
 
 /// All tests, by group and name.
 #[must_use]

@@ -7,16 +7,18 @@
 
 mod exceptions;
 
-use std::{panic, process::ExitCode, sync::Arc, thread};
+use std::{panic, process::ExitCode, sync::Arc, thread, time::Duration};
 
-use client::{Client, HttpLog, Settings};
+use client::{Client, HttpLog, Retry, Settings};
 use log::suite::{self, Subject, Test};
 use serde_json::json;
 use sys::Sys;
 use tokio::runtime::Builder;
 
 /// Tests that run at a time; most of them wait.
-const TOGETHER: usize = 8;
+const TOGETHER: usize = 40;
+/// How long a test may take.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 fn main() -> ExitCode {
     let mut args = std::env::args().skip(1);
@@ -25,6 +27,8 @@ fn main() -> ExitCode {
         return ExitCode::from(2);
     };
     let exceptions = exceptions::of(&server);
+    // Servers keep what earlier runs left behind.
+    let url = format!("{url}/v1/stream/{:x}", Sys::real().chance.below(u64::MAX));
     // What is expected to fail need not be told in full.
     panic::set_hook(Box::new(|_| {}));
     let (mut passed, mut excepted, mut faults) = (0, 0, Vec::new());
@@ -55,11 +59,15 @@ fn begin(url: String, (name, test): (&'static str, Test)) -> thread::JoinHandle<
         let runtime = runtime.expect("a runtime on this thread needs nothing");
         runtime.block_on(async {
             let sys = Sys::real();
-            let root = format!("{url}/v1/stream/{}", name.replace("::", "/"));
-            let settings = Settings::new(&root).expect("the URL leads to a server");
+            let root = format!("{url}/{}", name.replace("::", "/"));
+            let mut settings = Settings::new(&root).expect("the URL leads to a server");
+            // A server that has ended is not asked again and again by every test.
+            settings.retry = Retry::NEVER;
             let client = Client::new(&sys, settings);
             let log = Arc::new(HttpLog::new(client));
-            test(Subject { log, sys, is_remote: true }).await;
+            let clock = sys.clock.clone();
+            let test = test(Subject { log, sys, is_remote: true });
+            clock.timeout(PATIENCE, test).await.expect("a test ends in time");
         });
     })
 }

@@ -126,7 +126,10 @@ fn run_simulation(run: &Run) -> Result<Tally> {
 fn run_conformance(run: &Run) -> Result<Tally> {
     // A no-op after the build stage; alone, it makes the same binary that stage would.
     ensure!(build_workspace()?, "the workspace does not build");
-    Ok(conformance_command::run_engines(&run.metadata, &run.engines, &Scope::Whole))
+    let mut tally = conformance_command::run_engines(&run.metadata, &run.engines, &Scope::Whole);
+    let interop = conformance_command::run_engines(&run.metadata, &run.engines, &Scope::Interop);
+    tally.merge(interop);
+    Ok(tally)
 }
 
 #[cfg(test)]
