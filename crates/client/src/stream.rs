@@ -237,7 +237,6 @@ impl Stream {
     }
 
     /// Appends to it exactly once, in batches.
-    #[must_use]
     pub fn producer(&self, id: wire::ProducerId) -> ProducerSettings {
         ProducerSettings::new(self.clone(), id)
     }
