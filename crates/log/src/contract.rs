@@ -86,7 +86,8 @@ pub trait Log: Send + Sync + fmt::Debug + 'static {
     ) -> Answer<'a, Result<Head, HeadError>>;
 
     /// Hints at streams whose tails moved, from now on. Hints may repeat; a watcher that lags gets
-    /// [`crate::Moved::Resync`] and must look for itself.
+    /// [`crate::Moved::Resync`] and must look for itself. So does the watcher of a log that is
+    /// elsewhere, as soon as it is heard there.
     fn watch(&self, glob: Glob) -> Result<Watch, WatchError>;
 
     /// What is known of the stream. Does not prolong its life.

@@ -2,6 +2,8 @@
 //!
 //! Each enum answers two questions: may I retry, and did anything happen?
 
+use std::borrow::Cow;
+
 use thiserror::Error;
 use wire::{ContentType, Epoch, Offset, ProducerSeq, StreamSeq};
 
@@ -28,7 +30,7 @@ pub struct StreamClosed {
 #[error("a stream with this name exists and differs in {differs_in}")]
 pub struct StreamExists {
     /// The setting that differs.
-    pub differs_in: &'static str,
+    pub differs_in: Cow<'static, str>,
 }
 
 /// The append or fork says another content type than the stream's.

@@ -26,7 +26,7 @@ mod tiny_segments {
             ..Settings::default()
         };
         let log = FileLog::open(&sys, Path::new("/data"), settings).await.expect("an empty disk");
-        Subject { log: Arc::new(log), sys }
+        Subject { log: Arc::new(log), sys, is_remote: false }
     }
 
     log::suite!(subject);

@@ -14,6 +14,7 @@ names! {
     EARLIEST_OFFSET = headers::EARLIEST_OFFSET;
     START_OFFSET = headers::START_OFFSET;
     FRAMING = headers::FRAMING;
+    OUTCOME = headers::OUTCOME;
     INCARNATION = headers::INCARNATION;
     CREATED_AT = headers::CREATED_AT;
     EXTENSIONS = headers::EXTENSIONS;
@@ -56,6 +57,8 @@ values! {
     GZIP = "gzip";
     BASE64 = "base64";
     LENGTH = "length";
+    NEW = "new";
+    DUPLICATE = "duplicate";
     ALL_EXTENSIONS = "framing, list, expected-offset, trim, watch";
     BEARER = "Bearer";
     ONE_SECOND = "1";

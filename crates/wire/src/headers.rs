@@ -28,6 +28,8 @@ pub const FRAMING: &str = "stream-framing";
 pub const START_OFFSET: &str = "stream-start-offset";
 /// The earliest offset that can be read; ours.
 pub const EARLIEST_OFFSET: &str = "stream-earliest-offset";
+/// Whether a write was `new` or a `duplicate`; ours, in framed answers.
+pub const OUTCOME: &str = "stream-outcome";
 /// Which life of its name a stream is; ours.
 pub const INCARNATION: &str = "stream-incarnation";
 /// When the stream was made; ours.

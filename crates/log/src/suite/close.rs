@@ -160,7 +160,7 @@ pub async fn closed_comes_before_every_other_refusal(subject: Subject) {
         producer: Some(producer("p", 0, 7)),
         seq: Some(stream_seq("1")),
         expected,
-        ..append(&["y"])
+        ..append(&["2"])
     };
     let answer = subject.log.append(&address, wrong).await;
     assert_matches!(answer, Err(AppendError::Closed(fact)) if fact.tail == tail);

@@ -5,7 +5,7 @@ use wire::{Address, ContentType, Offset, ReadFrom};
 use super::{
     Subject,
     fork::fork_at,
-    subject::{append, produced, stream, stream_seq},
+    subject::{append, messages, produced, stream, stream_seq},
 };
 use crate::{
     Append, AppendError, Create, CreateError, Delete, DeleteError, Fork, ForkError, HeadError,
@@ -56,8 +56,9 @@ pub async fn a_stream_made_anew_knows_nothing_of_the_old(subject: Subject) {
     subject.holds(&address, &[]).await;
     let past = subject.read(&address, ReadFrom::At(old.tail)).await;
     assert_eq!((past.next, past.incarnation), (Offset::START, new.incarnation));
-    subject.accept(&address, Append { seq: Some(stream_seq("1")), ..produced("p", 0, 0) }).await;
-    subject.holds(&address, &["p"]).await;
+    let first = Append { messages: messages(&["1"]), ..produced("p", 0, 0) };
+    subject.accept(&address, Append { seq: Some(stream_seq("1")), ..first }).await;
+    subject.holds(&address, &["1"]).await;
 }
 
 /// A name can be used again and again.

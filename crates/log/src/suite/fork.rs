@@ -14,6 +14,8 @@ use crate::{
 };
 
 const TEXTS: [&str; 4] = ["one", "two", "three", "4"];
+/// The same for JSON.
+const VALUES: [&str; 4] = ["1", "22", "\"three\"", "4"];
 
 /// A fork at an offset.
 pub(super) fn fork_at(source: &Address, offset: Offset) -> Fork {
@@ -99,13 +101,13 @@ pub async fn a_read_crosses_from_the_source_into_the_fork(subject: Subject) {
 /// In a JSON stream a sub-offset counts messages.
 pub async fn a_sub_offset_counts_messages_of_json(subject: Subject) {
     let source = subject.make_with("source", json()).await;
-    subject.append(&source, &TEXTS[..3]).await;
-    subject.append(&source, &TEXTS[3..]).await;
-    let places = boundaries(&TEXTS);
+    subject.append(&source, &VALUES[..3]).await;
+    subject.append(&source, &VALUES[3..]).await;
+    let places = boundaries(&VALUES);
     for (anchor, count) in [(0, 0), (0, 1), (0, 3), (1, 1), (1, 2), (3, 1), (0, 4), (4, 0)] {
         let name = format!("fork/{anchor}/{count}");
         let fork = subject.fork(&name, fork_past(&source, places[anchor], count as u64)).await;
-        subject.holds(&fork, &TEXTS[..anchor + count]).await;
+        subject.holds(&fork, &VALUES[..anchor + count]).await;
         assert_eq!(subject.head(&fork).await.tail, places[anchor + count]);
     }
     for (anchor, count) in [(0, 5), (3, 2), (4, 1), (0, u64::from(u32::MAX))] {

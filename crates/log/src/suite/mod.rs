@@ -13,7 +13,7 @@
 //! async fn memory() -> Subject {
 //!     let disk = SimDisk::new(1, SimFaults::default());
 //!     let sys = Sys::simulated(1, disk, UnixMs::new(1_000_000));
-//!     Subject { log: Arc::new(MemoryLog::new(&sys)), sys }
+//!     Subject { log: Arc::new(MemoryLog::new(&sys)), sys, is_remote: false }
 //! }
 //!
 //! log::suite!(memory);

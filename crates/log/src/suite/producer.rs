@@ -109,7 +109,7 @@ pub async fn a_sequence_counts_appends_and_not_messages(subject: Subject) {
 /// Each id has its own state.
 pub async fn producers_do_not_know_each_other(subject: Subject) {
     let address = subject.make("a").await;
-    for id in ["p", "q", "P", "p ", "é"] {
+    for id in ["p", "q", "P", "p q", "é"] {
         subject.accept(&address, produced(id, 3, 0)).await;
     }
     subject.accept(&address, produced("q", 4, 0)).await;

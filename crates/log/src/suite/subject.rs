@@ -33,6 +33,8 @@ pub struct Subject {
     pub log: Arc<dyn Log>,
     /// Its clock says when streams expire; its tasks run beside the test.
     pub sys: Sys,
+    /// Whether it is elsewhere, so that a watch begins with a resync when hints begin to come.
+    pub is_remote: bool,
 }
 
 /// The address of a user's stream.

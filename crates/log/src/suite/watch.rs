@@ -20,7 +20,16 @@ fn glob(pattern: &str) -> Glob {
 }
 
 /// A watcher of the pattern; none if the engine cannot watch, and says so.
-fn watcher(subject: &Subject, pattern: &str) -> Option<Watch> {
+async fn watcher(subject: &Subject, pattern: &str) -> Option<Watch> {
+    let mut watch = begun(subject, pattern)?;
+    if subject.is_remote {
+        assert_eq!(subject.soon(watch.next()).await, Some(Moved::Resync), "hints begin");
+    }
+    Some(watch)
+}
+
+/// The same, without waiting for hints to begin.
+fn begun(subject: &Subject, pattern: &str) -> Option<Watch> {
     let watch = subject.log.watch(glob(pattern));
     if subject.log.capabilities().watch {
         Some(watch.expect("the log can watch"))
@@ -54,7 +63,7 @@ async fn hears_nothing(subject: &Subject, watch: &mut Watch) {
 
 /// Whatever moves a tail, makes or ends a stream is hinted at.
 pub async fn a_watcher_hears_of_every_change(subject: Subject) {
-    let Some(mut watch) = watcher(&subject, "**") else { return };
+    let Some(mut watch) = watcher(&subject, "**").await else { return };
     let (a, start) = (stream("a"), Offset::START);
     subject.make("a").await;
     hears(&subject, &mut watch, "**", &a, start).await;
@@ -73,7 +82,7 @@ pub async fn a_watcher_hears_of_every_change(subject: Subject) {
 
 /// A stream that is made with messages is hinted at with its tail.
 pub async fn a_watcher_hears_of_initial_messages(subject: Subject) {
-    let Some(mut watch) = watcher(&subject, "*") else { return };
+    let Some(mut watch) = watcher(&subject, "*").await else { return };
     let create = Create { messages: messages(&["one", "two"]), ..Create::default() };
     let address = subject.make_with("a", create).await;
     hears(&subject, &mut watch, "*", &address, Offset::new(2, 6)).await;
@@ -83,7 +92,7 @@ pub async fn a_watcher_hears_of_initial_messages(subject: Subject) {
 pub async fn a_watcher_hears_only_of_what_matches(subject: Subject) {
     let patterns = ["chats/*", "chats/**", "*/1", "chats/1", "**/1"];
     for pattern in patterns {
-        let Some(mut watch) = watcher(&subject, pattern) else { return };
+        let Some(mut watch) = watcher(&subject, pattern).await else { return };
         let folder = pattern.replace(['*', '/'], "-");
         for other in [format!("{folder}/2/1/3"), format!("{folder}x"), "chat/2".to_owned()] {
             let address = subject.make_filled(&other, &[&["not yours"]]).await;
@@ -101,7 +110,7 @@ pub async fn a_watcher_hears_only_of_what_matches(subject: Subject) {
 pub async fn a_watcher_hears_nothing_of_reads_and_refusals(subject: Subject) {
     let address = subject.make_filled("a", &[&["one"]]).await;
     subject.close(&address).await;
-    let Some(mut watch) = watcher(&subject, "**") else { return };
+    let Some(mut watch) = watcher(&subject, "**").await else { return };
     subject.holds(&address, &["one"]).await;
     subject.head(&address).await;
     subject.close(&address).await;
@@ -113,9 +122,11 @@ pub async fn a_watcher_hears_nothing_of_reads_and_refusals(subject: Subject) {
 
 /// Each watcher hears all.
 pub async fn every_watcher_hears(subject: Subject) {
-    let Some(first) = watcher(&subject, "**") else { return };
-    let others = ["**", "a", "*"].into_iter().filter_map(|pattern| watcher(&subject, pattern));
-    let mut watchers: Vec<Watch> = [first].into_iter().chain(others).collect();
+    let mut watchers = Vec::new();
+    for pattern in ["**", "**", "a", "*"] {
+        let Some(watch) = watcher(&subject, pattern).await else { return };
+        watchers.push(watch);
+    }
     let address = subject.make("a").await;
     drop(watchers.pop());
     let tail = subject.append(&address, &["one"]).await;
@@ -126,7 +137,7 @@ pub async fn every_watcher_hears(subject: Subject) {
 
 /// A watcher that lags hears all the same, or is told to look for itself.
 pub async fn a_watcher_that_lags_misses_nothing_unknowingly(subject: Subject) {
-    let Some(mut watch) = watcher(&subject, "a/**") else { return };
+    let Some(mut watch) = watcher(&subject, "a/**").await else { return };
     let (a, b) = (subject.make("a/a").await, subject.make("a/b").await);
     let tail_of_a = subject.append(&a, &["one"]).await;
     for _ in 0..LAG {
@@ -149,7 +160,7 @@ pub async fn a_watcher_that_lags_misses_nothing_unknowingly(subject: Subject) {
 
 /// After a resync, hints go on.
 pub async fn a_watcher_that_lagged_hears_again(subject: Subject) {
-    let Some(mut watch) = watcher(&subject, "**") else { return };
+    let Some(mut watch) = watcher(&subject, "**").await else { return };
     let address = subject.make("a").await;
     for _ in 0..LAG {
         subject.append(&address, &["x"]).await;
@@ -172,10 +183,10 @@ pub async fn a_watcher_that_lagged_hears_again(subject: Subject) {
 pub async fn watchers_come_and_go(subject: Subject) {
     let address = subject.make("a").await;
     for _ in 0..5_000 {
-        let Some(watch) = watcher(&subject, "**") else { return };
+        let Some(watch) = begun(&subject, "**") else { return };
         drop(watch);
     }
-    let Some(mut watch) = watcher(&subject, "**") else { return };
+    let Some(mut watch) = watcher(&subject, "**").await else { return };
     let tail = subject.append(&address, &["one"]).await;
     hears(&subject, &mut watch, "**", &address, tail).await;
 }

@@ -117,7 +117,7 @@ impl Table {
         let Some((origin, (source_id, source))) =
             origin.filter(|(origin, (id, _))| same_origin(origin, *id, fork, point))
         else {
-            return Err(StreamExists { differs_in: "what it is forked from, and where" });
+            return Err(StreamExists { differs_in: "what it is forked from, and where".into() });
         };
         debug_assert_eq!(origin.parent, source_id, "the same origin has the same parent");
         let same = Settings {
@@ -162,7 +162,7 @@ fn confirm_plain(
     same: &Settings<'_>,
 ) -> Result<Decided<Created>, StreamExists> {
     match meta.origin {
-        Some(_) => Err(StreamExists { differs_in: "being a fork" }),
+        Some(_) => Err(StreamExists { differs_in: "being a fork".into() }),
         None => confirm(id, meta, same),
     }
 }
@@ -183,7 +183,7 @@ fn confirm(
         let answer = Created { outcome: Outcome::Duplicate, head: meta.head(id) };
         return Ok(Decided::nothing_to_do(answer));
     };
-    Err(StreamExists { differs_in })
+    Err(StreamExists { differs_in: differs_in.into() })
 }
 
 /// A fork without an offset stays the same fork however the source has grown; the offset it got

@@ -16,7 +16,7 @@ pub(crate) use seat::Seat;
 pub(crate) use sse::sse;
 pub(crate) use watch::watch;
 
-use crate::{phase::Phase, service::Service};
+use crate::{call::Call, phase::Phase, problem::Problem, service::Service};
 
 /// What ended a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,6 +55,14 @@ async fn wait(
         Either::Left((moved, _)) => moved.map(|_| Waited::Moved),
         Either::Right((waited, _)) => Ok(waited),
     }
+}
+
+/// Waits until the tail is past `after`, or as long as a long-poll would.
+pub(crate) async fn tail(call: &Call<'_>, address: &Address, after: Offset) -> Result<(), Problem> {
+    let _seat = Seat::take(call.service)?;
+    let mut interrupt = interrupt(call.service, call.service.settings.long_poll_timeout);
+    wait(call.service, address, after, &mut interrupt).await?;
+    Ok(())
 }
 
 /// The cursor for a client that sent `seen`.

@@ -30,7 +30,15 @@ pub(crate) async fn append(
     };
     let new_status = new_status(&append);
     let appended = call.service.log.append(address, append).await?;
-    Ok(answer(&appended, new_status))
+    let reply = answer(&appended, new_status);
+    Ok(match (request::framing(&call.head.headers)?, appended.outcome) {
+        (Framing::Plain, _) => reply,
+        (Framing::Length, Outcome::New) => reply.header(&names::OUTCOME, names::NEW.clone()),
+        (Framing::Length, Outcome::Duplicate) => {
+            reply.header(&names::OUTCOME, names::DUPLICATE.clone())
+        }
+    }
+    .into_response())
 }
 
 /// What must hold for the append, its messages yet to come.
@@ -80,7 +88,7 @@ fn new_status(append: &Append) -> StatusCode {
     }
 }
 
-fn answer(appended: &Appended, new_status: StatusCode) -> Response<Body> {
+fn answer(appended: &Appended, new_status: StatusCode) -> Reply {
     let status = match appended.outcome {
         Outcome::New => new_status,
         Outcome::Duplicate => StatusCode::NO_CONTENT,
@@ -93,5 +101,4 @@ fn answer(appended: &Appended, new_status: StatusCode) -> Response<Body> {
             .number(&names::PRODUCER_SEQ, state.seq.get()),
         None => reply,
     }
-    .into_response()
 }

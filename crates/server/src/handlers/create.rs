@@ -15,6 +15,9 @@ use crate::{
     route::STREAM_ROOT,
 };
 
+/// What `Stream-Expires-At` says of a stream that never does; ours, in framed requests.
+const NEVER: &str = "never";
+
 /// Answers `PUT /v1/stream/{path}`.
 pub(crate) async fn create(
     call: &Call<'_>,
@@ -57,17 +60,24 @@ struct Origin {
 
 impl Asked {
     fn read(headers: &HeaderMap) -> Result<Self, Problem> {
-        let ttl = single(headers, &names::TTL)?;
-        let expires_at = single(headers, &names::EXPIRES_AT)?;
-        let said = ttl.is_some() || expires_at.is_some();
-        let expiry = Expiry::from_headers(ttl, expires_at).map_err(Problem::bad_request_from)?;
+        let framing = request::framing(headers)?;
         let settings = Asks {
             content_type: request::content_type(headers)?,
-            expiry: said.then_some(expiry),
+            expiry: expiry(headers, framing)?,
             closing: request::closing(headers)?,
-            framing: request::framing(headers)?,
+            framing,
         };
         Ok(Self { settings, origin: Origin::read(headers)? })
+    }
+}
+
+/// How long the stream is to live, if a header speaks of it.
+fn expiry(headers: &HeaderMap, framing: Framing) -> Result<Option<Expiry>, Problem> {
+    match (framing, single(headers, &names::TTL)?, single(headers, &names::EXPIRES_AT)?) {
+        (_, None, None) => Ok(None),
+        // A fork that is not to inherit the end of its source cannot say so by saying nothing.
+        (Framing::Length, None, Some(NEVER)) => Ok(Some(Expiry::Never)),
+        (_, ttl, at) => Expiry::from_headers(ttl, at).map(Some).map_err(Problem::bad_request_from),
     }
 }
 

@@ -6,13 +6,18 @@ use wire::{Address, Expiry, Timestamp};
 
 use crate::{
     call::Call,
-    names,
+    follow, names,
     problem::Problem,
+    request,
     response::{Body, Reply},
 };
 
-/// Answers `HEAD /v1/stream/{path}`.
+/// Answers `HEAD /v1/stream/{path}`, or with `?after={offset}` when the tail is past that or
+/// nothing has happened for long enough.
 pub(crate) async fn head(call: &Call<'_>, address: &Address) -> Result<Response<Body>, Problem> {
+    if let Some(after) = request::after(call.head.uri.query())? {
+        Box::pin(follow::tail(call, address, after)).await?;
+    }
     let head = call.service.log.head(address).await?;
     let reply = Reply::new(StatusCode::OK).header(&header::CACHE_CONTROL, names::NO_STORE.clone());
     Ok(described(reply, &head).into_response())

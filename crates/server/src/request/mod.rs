@@ -10,4 +10,4 @@ pub(crate) use body::{Received, receive};
 pub(crate) use headers::{Framing, closing, content_type, framing, parsed, single};
 pub(crate) use incoming::Incoming;
 pub(crate) use messages::messages;
-pub(crate) use params::{Live, ReadParams, Removal, list, percent_decoded, watched};
+pub(crate) use params::{Live, ReadParams, Removal, after, list, percent_decoded, watched};

@@ -109,6 +109,12 @@ pub(crate) fn list(query: Option<&str>) -> Result<List, Problem> {
     })
 }
 
+/// The tail that somebody waits to be passed: `?after=`.
+pub(crate) fn after(query: Option<&str>) -> Result<Option<Offset>, Problem> {
+    let [after] = known(query, ["after"])?;
+    after.map(|token| token.parse()).transpose().map_err(Problem::bad_request_from)
+}
+
 /// Which streams to watch: `?watch=`.
 pub(crate) fn watched(query: Option<&str>) -> Result<Option<Glob>, Problem> {
     let [glob] = known(query, ["watch"])?;
