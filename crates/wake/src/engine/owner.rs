@@ -15,7 +15,7 @@ use wire::StreamPath;
 
 use super::{
     diary::{Diary, NotWritten},
-    follow::{link_existing, tail},
+    follow::{link_existing, look},
     views::{view, work},
 };
 use crate::{
@@ -317,10 +317,10 @@ impl Owner {
             return Err(TooMany.into());
         }
         for path in streams {
-            let tail = tail(&*self.log, &path).await?;
-            if let Some(event) = self.find(id)?.name(&path, tail) {
+            let sight = look(&*self.log, &path).await?;
+            if let Some(event) = self.find(id)?.name(&path, sight) {
                 self.stage(id, vec![event]);
-                self.book.moved(id, &path, tail);
+                self.book.moved(id, &path, sight.tail);
             }
         }
         Ok(())
