@@ -53,8 +53,10 @@ impl Solo {
             writeln!(table, "| {name} | {p50:.2} | {p99:.2} |")?;
             eprintln!("{name}: p50 {p50:.2} ms, p99 {p99:.2} ms");
         }
-        table.push_str("\n| measurement | no subscriptions | 10,000 others | ratio | p50 / p99 ms \
-                        without | p50 / p99 ms with |\n| --- | ---: | ---: | ---: | ---: | ---: |\n");
+        table.push_str(
+            "\n| measurement | no subscriptions | 10,000 others | ratio | without, p50 / p99 ms | \
+             with, p50 / p99 ms |\n| --- | ---: | ---: | ---: | ---: | ---: |\n",
+        );
         for connections in CONNECTIONS {
             let (mut without, mut with) = (Vec::new(), Vec::new());
             for _ in 0..self.rounds {
