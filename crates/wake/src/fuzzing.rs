@@ -1,6 +1,6 @@
 //! What the fuzz target may reach.
 
-use crate::{Secret, SubscriptionId, book::Book};
+use crate::{Secret, SubscriptionId, book::Book, subscription::Subscription};
 
 /// A token that was made here.
 pub fn token(generation: u64) -> String {
@@ -22,8 +22,9 @@ pub fn diary(bytes: &[u8]) {
     book.apply(&entry);
     for (_, subscription) in book.iter() {
         let text = serde_json::to_string(subscription).expect("it was read from such text");
-        let again = serde_json::from_str(&text).expect("what was written can be read");
-        assert_eq!(subscription, &again);
+        let again: Subscription = serde_json::from_str(&text).expect("what was written is read");
+        // Tails are not stored, so that only the texts can be compared.
+        assert_eq!(serde_json::to_string(&again).ok().as_deref(), Some(&*text));
     }
 }
 
