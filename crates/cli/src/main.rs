@@ -5,7 +5,8 @@
 //!
 //! In reading order: `args` is what can be asked; `config` is what a server goes by and where each
 //! value came from; `serve` and `dev` run a server; `stream` works with streams in a directory or
-//! on a server; `keys` and `doctor` look after a directory. `failure` and `output` are what people see.
+//! on a server; `keys` and `doctor` look after a directory. `failure` and `output` are what people
+//! see.
 
 mod args;
 mod config;

@@ -13,8 +13,8 @@
 //! let sys = sys::Sys::real();
 //! let client = Client::connect(&sys, Settings::new("http://127.0.0.1:4437")?).await?;
 //! let chat = client.stream(&"chats/42".parse()?);
-//! chat.create(NewStream { content_type: Some("application/json".parse()?), ..NewStream::default() })
-//!     .await?;
+//! let json = Some("application/json".parse()?);
+//! chat.create(NewStream { content_type: json, ..NewStream::default() }).await?;
 //!
 //! let producer = chat.producer("worker-7".parse()?).start().await?;
 //! let ticket = producer.append(r#"{"text":"hello"}"#).await?;

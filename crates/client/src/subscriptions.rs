@@ -4,10 +4,10 @@ use http::{HeaderMap, Method};
 use log::Unavailable;
 use serde::{Deserialize, Serialize};
 use wake::{
-    Ack, AlreadyClaimed, Answer, ChangeError, Claim, ClaimError, Config, CreateError, Created,
-    Delivery, Fenced, InvalidAck, LinkKind, LinkView, NoPendingWork, Progress, ProgressError,
-    PublicKey, Reported, SubscriptionExists, SubscriptionId, SubscriptionNotFound, Subscriptions,
-    TokenInvalid, TooMany, View, WebhookUrlRejected, Work,
+    Ack, AlreadyClaimed, Answer, ChangeError, Claim, ClaimError, Concurrency, Config, CreateError,
+    Created, Delivery, Fenced, InvalidAck, LinkKind, LinkView, NoPendingWork, Progress,
+    ProgressError, PublicKey, Reported, SubscriptionExists, SubscriptionId, SubscriptionNotFound,
+    Subscriptions, TokenInvalid, TooMany, View, WebhookUrlRejected, Work,
 };
 use wire::{Offset, StreamPath, Timestamp};
 
@@ -294,6 +294,8 @@ struct ConfigBody<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     wake_stream: Option<&'a str>,
     lease_ttl_ms: u64,
+    #[serde(skip_serializing_if = "Concurrency::is_usual")]
+    concurrency: Concurrency,
     #[serde(skip_serializing_if = "Option::is_none")]
     description: Option<&'a str>,
 }
@@ -316,6 +318,7 @@ impl<'a> From<&'a Config> for ConfigBody<'a> {
             webhook,
             wake_stream,
             lease_ttl_ms: config.lease_ttl_ms,
+            concurrency: config.concurrency,
             description: config.description.as_deref(),
         }
     }
@@ -342,6 +345,8 @@ struct ViewBody {
     webhook: Option<WebhookBody>,
     wake_stream: Option<String>,
     lease_ttl_ms: u64,
+    #[serde(default)]
+    concurrency: Concurrency,
     created_at: String,
     status: String,
     description: Option<String>,
@@ -389,6 +394,7 @@ impl ViewBody {
             pattern: pattern.map_err(|_| unreadable("pattern"))?,
             streams: explicit.map(|link| link.path.clone()).collect(),
             lease_ttl_ms: self.lease_ttl_ms,
+            concurrency: self.concurrency,
             description: self.description,
             ..Config::new(delivery)
         };

@@ -113,7 +113,7 @@ impl Inner {
             }
             let address = address.or_else(|| state.table.get(id).map(|m| m.address.clone()));
             if let Some(address) = address {
-                self.watchers.moved(&address, tail);
+                self.watchers.moved(&address, tail, id);
             }
         }
     }

@@ -13,7 +13,7 @@ use futures_core::Stream;
 use tokio::sync::mpsc;
 use wire::{Address, Glob, Offset, StreamPath};
 
-use crate::WatchError;
+use crate::{Incarnation, WatchError};
 
 /// Hints that one watcher may lag behind before it must resync.
 const HINTS_MAX: usize = 1024;
@@ -23,8 +23,9 @@ const WATCHERS_MAX: usize = 4096;
 /// A hint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Moved {
-    /// This stream's tail is at or past this offset, or it was just made, closed or deleted.
-    Stream(StreamPath, Offset),
+    /// This life of the stream has its tail at or past this offset, or was just made, closed or
+    /// deleted.
+    Stream(StreamPath, Offset, Incarnation),
     /// Hints were lost: look at every stream you care for.
     Resync,
 }
@@ -128,23 +129,23 @@ impl Watchers {
         Ok(watch)
     }
 
-    pub(crate) fn moved(&self, address: &Address, tail: Offset) {
+    pub(crate) fn moved(&self, address: &Address, tail: Offset, life: Incarnation) {
         let Some(path) = address.stream() else { return };
         if self.count.load(Ordering::Acquire) == 0 {
             return;
         }
         let mut list = self.list.lock().expect("no panic while held");
-        list.retain(|watcher| watcher.tell(path, tail));
+        list.retain(|watcher| watcher.tell(path, tail, life));
         self.count.store(list.len(), Ordering::Release);
     }
 }
 
 impl Watcher {
     /// False if the watcher has left.
-    fn tell(&self, path: &StreamPath, tail: Offset) -> bool {
+    fn tell(&self, path: &StreamPath, tail: Offset, life: Incarnation) -> bool {
         if !self.glob.matches(path) {
             return !self.hints.is_over();
         }
-        self.hints.tell(Moved::Stream(path.clone(), tail))
+        self.hints.tell(Moved::Stream(path.clone(), tail, life))
     }
 }

@@ -10,7 +10,7 @@ use http::{HeaderMap, HeaderValue, header};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::{
-    auth, compression, etag, http1,
+    auth, compression, etag, handlers, http1,
     request::{self, ReadParams, Removal},
 };
 
@@ -32,6 +32,19 @@ pub fn request(query: &str, value: &str) {
     etag::read_list(&headers);
     let _ = compression::accepts_gzip(&headers);
     let _ = request::content_type(&headers);
+}
+
+/// Reads text as a path below `__ds`, and bytes as each body that is sent there. A subscription
+/// that is taken comes back as it went.
+///
+/// # Panics
+/// If it does not.
+pub fn subscription(rest: &str, body: &[u8]) {
+    if let Some(config) = handlers::read_subscription(rest, body) {
+        let text = serde_json::to_string(&config).expect("a config is plain data");
+        let again: wake::Config = serde_json::from_str(&text).expect("what was written is read");
+        assert_eq!(again, config);
+    }
 }
 
 /// Reads text as a file of keys.

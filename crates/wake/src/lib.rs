@@ -17,6 +17,8 @@ mod contract;
 mod courier;
 mod engine;
 mod error;
+#[cfg(fuzzing)]
+pub mod fuzzing;
 mod index;
 mod keys;
 mod notice;

@@ -436,3 +436,36 @@ fn one_slow_stream_does_not_hold_back_the_others() {
         assert_eq!(world.calls()[0], calls[0], "the call that failed, again");
     });
 }
+
+#[test]
+fn a_stream_that_is_made_anew_is_another_one() {
+    simulate(|mut world| async move {
+        let engine = world.open().await;
+        engine.create(&id("s"), webhook("events/*"), String::new()).await.unwrap();
+        world.create("named").await;
+        world.append("named").await;
+        engine.link(&id("s"), vec![path("named")]).await.unwrap();
+        world.replies(&[Reply::Done; 8]);
+        for stream in ["events/a", "named"] {
+            world.create(stream).await;
+            world.append(stream).await;
+            world.settle().await;
+        }
+        world.calls();
+        for stream in ["events/a", "named"] {
+            // Longer than it was: by its length nobody would notice.
+            world.log.delete(&address(stream), log::Delete::Erase).await.unwrap();
+            world.create(stream).await;
+            for _ in 0..3 {
+                world.append(stream).await;
+            }
+            world.settle().await;
+            let calls = world.calls();
+            let first = &calls[0].streams[0];
+            assert_eq!((&first.link.path, first.link.acked), (&path(stream), None), "{calls:?}");
+            let view = engine.get(&id("s")).await.unwrap();
+            let link = view.links.iter().find(|link| link.path == path(stream)).unwrap();
+            assert_eq!(link.acked, Some(wire::Offset::new(3, 3)));
+        }
+    });
+}

@@ -12,6 +12,7 @@ pub(crate) struct Failed {
 }
 
 impl Failed {
+    #[allow(clippy::needless_pass_by_value, reason = "errors are given away where they are told")]
     pub(crate) fn new(code: &'static str, message: impl ToString) -> Self {
         Self { code, status: None, message: message.to_string() }
     }

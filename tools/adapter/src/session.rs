@@ -190,13 +190,18 @@ impl Session {
     async fn head(&mut self, path: String) -> Answer {
         let facts = self.stream(&path)?.head().await?;
         let content_type = facts.content_type.as_ref().map(ContentType::as_str);
+        let (ttl, end) = match facts.expiry {
+            Expiry::Never => (None, None),
+            Expiry::Sliding(ttl) => (Some(ttl.seconds()), None),
+            Expiry::At(time) => (None, Some(time.to_string())),
+        };
         let answer = json!({
             "status": 200,
             "offset": facts.tail.as_str(),
             "contentType": content_type,
             "streamClosed": facts.is_closed,
-            "ttlSeconds": match facts.expiry { Expiry::Sliding(ttl) => Some(ttl.seconds()), _ => None },
-            "expiresAt": match facts.expiry { Expiry::At(time) => Some(time.to_string()), _ => None },
+            "ttlSeconds": ttl,
+            "expiresAt": end,
         });
         self.types.extend(facts.content_type.map(|content_type| (path, content_type)));
         Ok(fields(answer))
@@ -326,5 +331,8 @@ fn invalid(error: impl ToString) -> Failed {
 }
 
 fn fields(value: Value) -> Map<String, Value> {
-    value.as_object().cloned().unwrap_or_default()
+    match value {
+        Value::Object(fields) => fields,
+        _ => Map::new(),
+    }
 }

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! cargo xtask bench streams [--quick] [--only ROW] [--seconds N] [--rounds N] [--json FILE]
+//! cargo xtask bench wakes [--seconds N] [--rounds N]
 //! ```
 //!
 //! Every row starts a fresh server in a fresh directory, loads it, and stops it before the other
@@ -15,7 +16,8 @@
 //!
 //! Reading order: [`contest`] plays the rounds, [`rows`] says what is measured, [`load`] is the
 //! HTTP/1.1 load generator, [`server`] installs, starts and stops the contestants, [`disk`]
-//! measures the floor that any durable server stands on, [`report`] judges and prints.
+//! measures the floor that any durable server stands on, [`report`] judges and prints. [`wakes`]
+//! measures what the official server does not have.
 
 #![allow(
     clippy::print_stdout,
@@ -30,6 +32,7 @@ mod load;
 mod report;
 mod rows;
 mod server;
+mod wakes;
 
 use std::path::PathBuf;
 
@@ -40,6 +43,7 @@ use contest::Contest;
 use report::{Environment, Report};
 use rows::Scale;
 use server::{Contestant, Workspace};
+use wakes::Solo;
 
 /// Benchmarks of the Headwater server.
 #[derive(Debug, Parser)]
@@ -53,6 +57,23 @@ struct Cli {
 enum Command {
     /// Compare the stream API with the official Rust server.
     Streams(StreamsArgs),
+    /// Measure how soon an append wakes somebody, and what subscriptions cost other appends.
+    Wakes(WakesArgs),
+}
+
+#[derive(Debug, Args)]
+struct WakesArgs {
+    /// Measured seconds per round, after half a second of warm-up.
+    #[arg(long, value_name = "N", default_value_t = 4)]
+    #[arg(value_parser = clap::value_parser!(u64).range(1..=120))]
+    seconds: u64,
+    /// Rounds per row; the median counts.
+    #[arg(long, value_name = "N", default_value_t = 3)]
+    #[arg(value_parser = clap::value_parser!(u64).range(1..=15))]
+    rounds: u64,
+    /// Our server's binary; built from this workspace when not given.
+    #[arg(long, value_name = "PATH")]
+    ours_bin: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
@@ -86,7 +107,23 @@ struct StreamsArgs {
 fn main() -> Result<()> {
     match Cli::parse().command {
         Command::Streams(args) => compare_streams(&args),
+        Command::Wakes(args) => measure_wakes(&args),
     }
+}
+
+fn measure_wakes(args: &WakesArgs) -> Result<()> {
+    let workspace = Workspace::locate()?;
+    server::raise_open_files_limit()?;
+    let solo = Solo {
+        server: Contestant::headwater(&workspace, args.ours_bin.as_deref())?,
+        data_root: workspace.data_root()?,
+        rounds: args.rounds,
+        seconds: args.seconds,
+    };
+    let fdatasync = disk::measure_fdatasync(&solo.data_root)?;
+    eprintln!("{fdatasync:?}");
+    println!("{}", solo.play()?);
+    Ok(())
 }
 
 fn compare_streams(args: &StreamsArgs) -> Result<()> {

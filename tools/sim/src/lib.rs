@@ -14,7 +14,8 @@
 //! Reading order: `oracle` says what must hold; `plan` what a seed decides; `seed` how a run goes,
 //! `life` and `weather` how one life of it; `actors` who takes part, `client` how they ask;
 //! `inspect` what is looked at when all is quiet, `retirement` and `residue` what at the very end;
-//! `witness` stands between the log and its disk.
+//! `witness` stands between the log and its disk. `wakes` is a run of its own: subscriptions over
+//! such a log, and those who are woken.
 
 mod actors;
 mod aftermath;
@@ -29,10 +30,12 @@ mod plan;
 mod residue;
 mod retirement;
 mod seed;
+mod wakes;
 mod weather;
 mod witness;
 mod world;
 
 pub use coverage::{Coverage, Event};
 pub use history::Detail;
-pub use seed::{Outcome, run, run_in_detail, run_many};
+pub use seed::{Outcome, each_seed, run, run_in_detail, run_many};
+pub use wakes::{Met, WakesOutcome, run_wakes};

@@ -3,6 +3,7 @@
 //! ```text
 //! cargo run -p sim -- --seed 7               one seed, with everything that happened
 //! cargo run -p sim -- --seed 7 --disk        and with what the log did to its disk
+//! cargo run -p sim -- --seed 7 --wakes       the wakes of that seed
 //! cargo run -p sim -- --from 1000 --seeds 50 many seeds, with what failed
 //! ```
 
@@ -23,6 +24,9 @@ struct Cli {
     /// With --seed: also print what the log does to its disk.
     #[arg(long)]
     disk: bool,
+    /// With --seed: run the wakes of that seed instead.
+    #[arg(long)]
+    wakes: bool,
     /// How many seeds to run.
     #[arg(long, default_value_t = 1000)]
     seeds: u64,
@@ -34,6 +38,7 @@ struct Cli {
 fn main() -> ExitCode {
     let cli = Cli::parse();
     let failed = match cli.seed {
+        Some(seed) if cli.wakes => trace(&sim::run_wakes(seed).outcome),
         Some(seed) => {
             let detail = if cli.disk { Detail::Disk } else { Detail::Requests };
             trace(&sim::run_in_detail(seed, detail))

@@ -107,7 +107,7 @@ impl Plan {
     }
 }
 
-fn draw_settings(dice: &Dice) -> Settings {
+pub(crate) fn draw_settings(dice: &Dice) -> Settings {
     Settings {
         segment_bytes: 1024 * dice.magnitude(16..=128) as u32,
         hot_bytes_max: 1024 * dice.magnitude(1..=64) as usize,

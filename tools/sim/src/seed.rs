@@ -121,7 +121,7 @@ async fn play(seed: u64, world: &Arc<World>, disk: &Mutex<Witness>) -> Verdict {
     Ok(())
 }
 
-fn words_of(panic: &(dyn Any + Send)) -> String {
+pub(crate) fn words_of(panic: &(dyn Any + Send)) -> String {
     match (panic.downcast_ref::<String>(), panic.downcast_ref::<&str>()) {
         (Some(words), _) => words.clone(),
         (_, Some(words)) => (*words).to_owned(),
@@ -131,6 +131,11 @@ fn words_of(panic: &(dyn Any + Send)) -> String {
 
 /// Runs `count` seeds from `first` on all cores; hands each outcome to `judge` as it comes.
 pub fn run_many(first: u64, count: u64, judge: impl Fn(Outcome) + Sync) {
+    each_seed(first, count, |seed| judge(run(seed)));
+}
+
+/// Does something for `count` seeds from `first`, on all cores.
+pub fn each_seed(first: u64, count: u64, work: impl Fn(u64) + Sync) {
     let next = AtomicU64::new(first);
     let cores = thread::available_parallelism().map_or(1, usize::from);
     thread::scope(|scope| {
@@ -141,7 +146,7 @@ pub fn run_many(first: u64, count: u64, judge: impl Fn(Outcome) + Sync) {
                     if seed >= first + count {
                         return;
                     }
-                    judge(run(seed));
+                    work(seed);
                 }
             });
         }

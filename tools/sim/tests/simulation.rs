@@ -1,4 +1,4 @@
-//! The file engine keeps its promises on every seed.
+//! The file engine keeps its promises on every seed, and so do subscriptions over it.
 //!
 //! ```text
 //! HEADWATER_SIM_SEEDS=100000 cargo test -p sim --test simulation   more seeds
@@ -11,7 +11,7 @@ use std::{
     sync::Mutex,
 };
 
-use sim::{Coverage, Event, Outcome};
+use sim::{Coverage, Event, Met, Outcome};
 
 const SEEDS_VARIABLE: &str = "HEADWATER_SIM_SEEDS";
 const SEED_VARIABLE: &str = "HEADWATER_SIM_SEED";
@@ -64,16 +64,45 @@ fn nothing_acknowledged_is_lost_and_nothing_is_invented() {
     }
     one_seed_twice_is_one_run();
     let seeds = number_in(SEEDS_VARIABLE).unwrap_or(SEEDS_DEFAULT);
-    let Survey { coverage, mut failures } = survey(seeds);
+    let Survey { coverage, failures } = survey(seeds);
     // Past the test harness, which shows only what failing tests print.
     let _ = write!(io::stderr(), "{seeds} seeds met:\n{coverage}");
+    demand_none(failures);
+    if seeds >= SEEDS_TO_MEET_ALL {
+        let missing: Vec<&str> = coverage.missing().map(Event::words).collect();
+        assert!(missing.is_empty(), "no seed met: {missing:?}");
+    }
+}
+
+/// Asserts that nothing failed, or tells how it did.
+fn demand_none(mut failures: Vec<Outcome>) {
     failures.sort_by_key(|outcome| outcome.seed);
     let numbers: Vec<u64> = failures.iter().map(|outcome| outcome.seed).collect();
     let told = failures.iter().take(FAILURES_TOLD).filter_map(Outcome::failure);
     let told: Vec<String> = told.collect();
     assert!(told.is_empty(), "{}\n\nfailed seeds: {numbers:?}", told.join("\n\n"));
-    if seeds >= SEEDS_TO_MEET_ALL {
-        let missing: Vec<&str> = coverage.missing().map(Event::words).collect();
-        assert!(missing.is_empty(), "no seed met: {missing:?}");
+}
+
+#[test]
+fn work_is_called_for_until_it_is_acknowledged_and_then_no_more() {
+    if let Some(seed) = number_in(SEED_VARIABLE) {
+        return demand_none(vec![sim::run_wakes(seed).outcome]);
     }
+    for seed in [0, 1, 2] {
+        assert!(sim::run_wakes(seed) == sim::run_wakes(seed), "seed {seed} runs differently");
+    }
+    let seeds = number_in(SEEDS_VARIABLE).unwrap_or(SEEDS_DEFAULT);
+    let survey = Mutex::new((Met::default(), Vec::new()));
+    sim::each_seed(0, seeds, |seed| {
+        let run = sim::run_wakes(seed);
+        let mut survey = survey.lock().expect("no panic while held");
+        survey.0.add(&run.met);
+        if run.outcome.violation.is_some() {
+            survey.1.push(run.outcome);
+        }
+    });
+    let (met, failures) = survey.into_inner().expect("no panic while held");
+    let _ = writeln!(io::stderr(), "{seeds} seeds of wakes met {met:?}");
+    demand_none(failures);
+    assert!(met.is_complete() || seeds < SEEDS_TO_MEET_ALL, "{met:?}");
 }

@@ -4,9 +4,10 @@
 //! they are in one process. Servers that only keep to the protocol lack what
 //! [`Log::capabilities`] says, and three things more:
 //!
-//! - Messages of streams that are not JSON have no boundaries: what one read brings is one message,
-//!   and several messages of one append are stored end to end.
-//! - Offsets do not say how many messages lie before them, and a read may bring more than asked for.
+//! - Messages of streams that are not JSON have no boundaries: what one read brings is one
+//!   message, and several messages of one append are stored end to end.
+//! - Offsets do not say how many messages lie before them, and a read may bring more than was
+//!   asked for.
 //! - Nobody knows when a stream was made, nor which life of its name it is: all look like one.
 
 mod errors;

@@ -4,7 +4,7 @@
 use futures_util::future::select;
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
-use log::{Hints, Moved, Watch};
+use log::{Hints, Incarnation, Moved, Watch};
 use serde::Deserialize;
 use wire::{
     Glob,
@@ -17,6 +17,7 @@ use crate::{Client, Failure, caps::EVENT_BYTES_MAX, transport::Ask};
 struct Hint {
     path: String,
     tail: String,
+    incarnation: u64,
 }
 
 /// Watches for as long as somebody listens.
@@ -85,7 +86,8 @@ fn read(event: &Event) -> Option<Moved> {
         "resync" => Some(Moved::Resync),
         "moved" => {
             let hint: Hint = serde_json::from_str(&event.data).ok()?;
-            Some(Moved::Stream(hint.path.parse().ok()?, hint.tail.parse().ok()?))
+            let life = Incarnation::new(hint.incarnation);
+            Some(Moved::Stream(hint.path.parse().ok()?, hint.tail.parse().ok()?, life))
         }
         _ => None,
     }

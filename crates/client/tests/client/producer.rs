@@ -224,7 +224,7 @@ async fn room_is_given_back_and_a_line_that_is_full_waits() {
     let permits = [producer.reserve(most).await.unwrap(), producer.reserve(most).await.unwrap()];
     let mut waiting = Box::pin(producer.reserve(1));
     let soon = std::time::Duration::from_millis(20);
-    assert!(tokio::time::timeout(soon, &mut waiting).await.is_err(), "all room is taken");
+    assert!(Sys::real().clock.timeout(soon, &mut waiting).await.is_err(), "all room is taken");
     drop(permits);
     waiting.await.unwrap().submit("x").await.unwrap();
     assert!(producer.reserve(most + 1).await.is_err());

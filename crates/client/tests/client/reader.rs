@@ -105,7 +105,7 @@ async fn a_reader_that_is_dropped_in_mid_wait_loses_nothing() {
     let stream = stream(&client, "text/plain").await;
     let mut reader = stream.reader(Token::start(), Live::Sse);
     assert!(reader.next().await.unwrap().unwrap().is_up_to_date);
-    let waiting = tokio::time::timeout(Duration::from_millis(20), reader.next()).await;
+    let waiting = Sys::real().clock.timeout(Duration::from_millis(20), reader.next()).await;
     assert!(waiting.is_err(), "there is nothing yet");
     let producer = stream.producer("p".parse().unwrap()).start().await.unwrap();
     producer.append("word").await.unwrap().await.unwrap();

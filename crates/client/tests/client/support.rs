@@ -155,7 +155,6 @@ pub(crate) fn events(text: &str) -> String {
 
 /// A data event, and its control event.
 pub(crate) fn event(data: &str, offset: &str, rest: &str) -> String {
-    format!(
-        "event: data\ndata:{data}\n\nevent: control\ndata:{{\"streamNextOffset\":\"{offset}\"{rest}}}\n\n"
-    )
+    let control = format!("{{\"streamNextOffset\":\"{offset}\"{rest}}}");
+    format!("event: data\ndata:{data}\n\nevent: control\ndata:{control}\n\n")
 }

@@ -124,7 +124,7 @@ impl State {
                 wire::Offset::START
             }
         };
-        registry.watchers.moved(&stream.address, tail);
+        registry.watchers.moved(&stream.address, tail, id);
     }
 
     /// Makes a stream visible.

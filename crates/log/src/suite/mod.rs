@@ -279,6 +279,7 @@ macro_rules! suite_list {
                 every_watcher_hears,
                 a_watcher_that_lags_misses_nothing_unknowingly,
                 a_watcher_that_lagged_hears_again,
+                a_stream_made_anew_is_told_apart,
                 watchers_come_and_go,
             ],
         }

@@ -45,7 +45,7 @@ async fn hears(subject: &Subject, watch: &mut Watch, pattern: &str, of: &Address
         loop {
             match watch.next().await.expect("the log is open") {
                 Moved::Resync => return,
-                Moved::Stream(path, at) => {
+                Moved::Stream(path, at, _) => {
                     assert!(glob(pattern).matches(&path), "{path} does not match {pattern}");
                     if of.stream() == Some(&path) && at >= tail {
                         return;
@@ -149,7 +149,7 @@ pub async fn a_watcher_that_lags_misses_nothing_unknowingly(subject: Subject) {
         while !missing.is_empty() {
             match watch.next().await.expect("the log is open") {
                 Moved::Resync => return,
-                Moved::Stream(path, at) => {
+                Moved::Stream(path, at, _) => {
                     missing.retain(|(of, tail)| of.stream() != Some(&path) || at < *tail);
                 }
             }
@@ -176,7 +176,37 @@ pub async fn a_watcher_that_lagged_hears_again(subject: Subject) {
     subject.soon(draining).await;
     let tail = subject.append(&address, &["news"]).await;
     let news = subject.soon(watch.next()).await.expect("the log is open");
-    assert_eq!(news, Moved::Stream("a".parse().expect("a path"), tail));
+    let life = subject.head(&address).await.incarnation;
+    assert_eq!(news, Moved::Stream("a".parse().expect("a path"), tail, life));
+}
+
+/// A stream that is made anew is heard as another one.
+pub async fn a_stream_made_anew_is_told_apart(subject: Subject) {
+    let Some(mut watch) = watcher(&subject, "**").await else { return };
+    let address = subject.make("a").await;
+    subject.append(&address, &["one"]).await;
+    let first = subject.head(&address).await.incarnation;
+    subject.log.delete(&address, Delete::Stream).await.expect("it is there");
+    subject.make("a").await;
+    let tail = subject.append(&address, &["two"]).await;
+    let second = subject.head(&address).await.incarnation;
+    assert!(second > first, "{second:?} after {first:?}");
+    let listening = async {
+        let mut lives = Vec::new();
+        loop {
+            match watch.next().await.expect("the log is open") {
+                Moved::Resync => return,
+                Moved::Stream(_, at, life) => {
+                    lives.push(life);
+                    if life == second && at == tail {
+                        assert!(lives.is_sorted() && lives.contains(&first), "{lives:?}");
+                        return;
+                    }
+                }
+            }
+        }
+    };
+    subject.soon(listening).await;
 }
 
 /// Watchers that left are forgotten.

@@ -23,6 +23,7 @@ use crate::{
 struct Hint<'a> {
     path: &'a str,
     tail: String,
+    incarnation: u64,
 }
 
 /// One who watches.
@@ -81,8 +82,9 @@ impl Watcher {
 
 fn event(hint: &Moved) -> Bytes {
     match hint {
-        Moved::Stream(path, tail) => {
-            let hint = Hint { path: path.as_str(), tail: tail.to_string() };
+        Moved::Stream(path, tail, life) => {
+            let (path, tail) = (path.as_str(), tail.to_string());
+            let hint = Hint { path, tail, incarnation: life.get() };
             let json = serde_json::to_string(&hint).unwrap_or_default();
             format!("event: moved\ndata:{json}\n\n").into()
         }

@@ -16,4 +16,6 @@ pub(crate) use head::head;
 pub(crate) use list::list;
 pub(crate) use observe::{health, metrics, ready};
 pub(crate) use read::{messages, read};
+#[cfg(fuzzing)]
+pub(crate) use subscriptions::fuzz as read_subscription;
 pub(crate) use subscriptions::subscriptions;

@@ -178,6 +178,19 @@ async fn keys(subscriptions: &dyn Subscriptions) -> Result<Response<Body>, Probl
         .into_response())
 }
 
+/// Reads a path and each body there is; the config, if it makes a subscription.
+#[cfg(fuzzing)]
+pub(crate) fn fuzz(rest: &str, body: &[u8]) -> Option<Config> {
+    let _ = Place::of(rest);
+    let _ = serde_json::from_slice::<ClaimAsked>(body);
+    let _ = serde_json::from_slice::<ReportAsked>(body);
+    let _ = serde_json::from_slice::<ReleaseAsked>(body);
+    let streams = serde_json::from_slice::<StreamsAsked>(body);
+    let _ = streams.map(|asked| paths(&asked.streams));
+    let config = serde_json::from_slice::<Asked>(body).ok()?.config().ok()?;
+    config.check().is_ok().then_some(config)
+}
+
 impl Place {
     fn of(rest: &str) -> Result<Self, Problem> {
         let unknown = || Problem::not_found("subscriptions are at __ds/subscriptions/{id}");

@@ -1,14 +1,14 @@
 //! Following the log: what moved, and what that means for those who follow it.
 
 use futures_util::future::FutureExt as _;
-use log::{List, Log, Moved, Unavailable};
+use log::{Head, List, Log, Moved, Unavailable};
 use wire::{Address, Glob, Offset, StreamPath};
 
 use super::owner::{BATCH_MAX, Owner};
 use crate::{
     CreateError, TooMany,
     caps::LINKS_MAX,
-    subscription::{Event, Link, Linked, Subscription},
+    subscription::{Event, Link, Linked, Sight, Subscription},
 };
 
 impl Owner {
@@ -34,42 +34,39 @@ impl Owner {
 
     pub(super) async fn follow(&mut self, hint: Moved) {
         match hint {
-            Moved::Stream(path, hinted) => {
-                let known = if self.seems_shorter(&path, hinted) {
-                    tail(&*self.log, &path).await.unwrap_or(hinted)
+            Moved::Stream(path, tail, life) => {
+                let hinted = Sight { tail, life: Some(life.get()) };
+                let seen = if self.seems_old(&path, hinted) {
+                    look(&*self.log, &path).await.unwrap_or(hinted)
                 } else {
                     hinted
                 };
-                self.moved(&path, known);
+                self.moved(&path, seen);
             }
             Moved::Resync => self.look_at_everything().await,
         }
     }
 
-    /// True if more was known of the stream: the hint is old, or the stream is another one.
-    fn seems_shorter(&self, path: &StreamPath, hinted: Offset) -> bool {
+    /// True if more was known of the stream: the hint is old, or the stream is gone.
+    fn seems_old(&self, path: &StreamPath, hinted: Sight) -> bool {
         self.book.followers(path).iter().any(|id| {
             let link = self.book.get(id).and_then(|subscription| subscription.links.get(path));
-            link.is_some_and(|link| link.tail.max(link.acked.unwrap_or_default()) > hinted)
+            link.is_some_and(|link| link.is_ahead_of(hinted))
         })
     }
 
-    /// A stream ends here now.
-    fn moved(&mut self, path: &StreamPath, tail: Offset) {
+    /// A stream stands like this now.
+    fn moved(&mut self, path: &StreamPath, seen: Sight) {
         for id in self.book.followers(path) {
             let Some(subscription) = self.book.get(&id) else { continue };
-            let event = match subscription.links.get(path) {
-                // It was deleted and made again: all of it is new.
-                Some(link) if link.acked.is_some_and(|acked| acked > tail) => {
-                    let link = Link { acked: None, tail: Offset::START, ..*link };
-                    Some(Event::Linked(Linked { path: path.clone(), link }))
-                }
-                Some(link) if link.is_matched || link.is_explicit => None,
-                _ if tail == Offset::START || subscription.links.len() >= LINKS_MAX => continue,
-                _ => subscription.discover(path),
-            };
-            self.stage(&id, event.into_iter().collect());
-            self.book.moved(&id, path, tail);
+            let is_unknown = !subscription.links.contains_key(path);
+            let is_full = subscription.links.len() >= LINKS_MAX;
+            if is_unknown && (seen.tail == Offset::START || is_full) {
+                continue;
+            }
+            let events = subscription.saw(path, seen);
+            self.stage(&id, events);
+            self.book.moved(&id, path, seen.tail);
             self.rouse(&id);
         }
     }
@@ -80,7 +77,7 @@ impl Owner {
         while self.book.len() > 0 {
             let Ok(page) = self.log.list(list.clone()).await else { break };
             for listed in &page.streams {
-                self.moved(&listed.path, listed.head.tail);
+                self.moved(&listed.path, Sight::of(&listed.head));
             }
             match page.next {
                 Some(next) => list.after = Some(next),
@@ -98,8 +95,8 @@ pub(super) async fn link_existing(
     subscription: &mut Subscription,
 ) -> Result<(), CreateError> {
     for path in subscription.config.streams.clone() {
-        let tail = tail(log, &path).await?;
-        subscription.name(&path, tail).iter().for_each(|event| subscription.apply(event));
+        let sight = look(log, &path).await?;
+        subscription.name(&path, sight).iter().for_each(|event| subscription.apply(event));
     }
     let Some(glob) = subscription.config.pattern.clone() else { return Ok(()) };
     let config = subscription.config.clone();
@@ -110,9 +107,9 @@ pub(super) async fn link_existing(
         let page = log.list(list.clone()).await.map_err(unavailable)?;
         for listed in page.streams.iter().filter(|listed| covers(&listed.path)) {
             let known = subscription.links.get(&listed.path).copied().unwrap_or_default();
-            let tail = listed.head.tail;
+            let Sight { tail, life } = Sight::of(&listed.head);
             let acked = known.acked.max(Some(tail));
-            let link = Link { is_matched: true, acked, tail, ..known };
+            let link = Link { is_matched: true, acked, life, tail, ..known };
             subscription.apply(&Event::Linked(Linked { path: listed.path.clone(), link }));
         }
         if subscription.links.len() > LINKS_MAX {
@@ -125,12 +122,18 @@ pub(super) async fn link_existing(
     }
 }
 
-/// Where a stream ends; at its start if it is not there.
-pub(super) async fn tail(log: &dyn Log, path: &StreamPath) -> Result<Offset, Unavailable> {
+/// The stream as it stands.
+pub(super) async fn look(log: &dyn Log, path: &StreamPath) -> Result<Sight, Unavailable> {
     match log.head(&Address::from(path.clone())).await {
-        Ok(head) => Ok(head.tail),
+        Ok(head) => Ok(Sight::of(&head)),
         Err(log::HeadError::Unavailable(why)) => Err(why),
-        Err(_) => Ok(Offset::START),
+        Err(_) => Ok(Sight::default()),
+    }
+}
+
+impl Sight {
+    fn of(head: &Head) -> Self {
+        Self { tail: head.tail, life: Some(head.incarnation.get()) }
     }
 }
 

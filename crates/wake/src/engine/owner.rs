@@ -15,13 +15,13 @@ use wire::StreamPath;
 
 use super::{
     diary::{Diary, NotWritten},
-    follow::{link_existing, tail},
+    follow::{link_existing, look},
     views::{view, work},
 };
 use crate::{
-    ChangeError, Claim, ClaimError, Config, Courier, CreateError, Created, Delivery, Fenced,
-    Progress, ProgressError, Reply, Reported, SubscriptionExists, SubscriptionId,
-    SubscriptionNotFound, TooMany, View,
+    ChangeError, Claim, ClaimError, Config, Courier, CreateError, Created, Delivery, Progress,
+    ProgressError, Reply, Reported, SubscriptionExists, SubscriptionId, SubscriptionNotFound,
+    TooMany, View,
     book::{Book, Entry},
     caps::{LINKS_MAX, SUBSCRIPTIONS_MAX},
     keys::Keyring,
@@ -102,6 +102,13 @@ enum Woken {
     Over,
 }
 
+/// What became of a diary that had to be read again.
+enum Reloaded {
+    Whole,
+    /// Nobody is left to ask.
+    Never,
+}
+
 pub(super) struct Owner {
     pub(super) log: Arc<dyn Log>,
     pub(super) sys: Sys,
@@ -157,8 +164,15 @@ impl Owner {
         self.look_at_everything().await;
         self.recall();
         let mut batch = Vec::with_capacity(BATCH_MAX);
-        let mut is_over = false;
-        while !is_over && self.commit().await.is_ok() {
+        loop {
+            match self.commit().await {
+                Ok(()) => {}
+                Err(NotWritten::TakenOver) => break,
+                Err(NotWritten::Unavailable(why)) => match self.reload(&mut inbox, &why).await {
+                    Reloaded::Whole => continue,
+                    Reloaded::Never => break,
+                },
+            }
             match self.wait(&mut inbox, &mut batch).await {
                 Woken::Asked => {
                     // Whoever asks knows what was appended before.
@@ -172,7 +186,7 @@ impl Owner {
                     self.catch_up().await;
                 }
                 Woken::Due => self.do_what_is_due(),
-                Woken::Over => is_over = true,
+                Woken::Over => break,
             }
         }
         // Who was let in must not wait for an answer that never comes.
@@ -303,10 +317,10 @@ impl Owner {
             return Err(TooMany.into());
         }
         for path in streams {
-            let tail = tail(&*self.log, &path).await?;
-            if let Some(event) = self.find(id)?.name(&path, tail) {
+            let sight = look(&*self.log, &path).await?;
+            if let Some(event) = self.find(id)?.name(&path, sight) {
                 self.stage(id, vec![event]);
-                self.book.moved(id, &path, tail);
+                self.book.moved(id, &path, sight.tail);
             }
         }
         Ok(())
@@ -425,47 +439,67 @@ impl Owner {
         }));
     }
 
-    /// Written, then answered, then acted on. Fails if another engine has taken over.
-    async fn commit(&mut self) -> Result<(), Fenced> {
+    /// Written, then answered, then acted on. Fails if another engine has taken over, or if only
+    /// the diary knows what is written.
+    async fn commit(&mut self) -> Result<(), NotWritten> {
         let turn = std::mem::take(&mut self.turn);
         let written = self.diary.write(&turn.entries).await;
-        let (answer, outcome) = match &written {
-            Ok(()) => (Ok(()), Ok(())),
-            Err(NotWritten::Unavailable(why)) => (Err(why.clone()), Ok(())),
-            Err(NotWritten::TakenOver) => (Err(Unavailable::Closing), Err(Fenced)),
+        let answer = match &written {
+            Ok(()) => Ok(()),
+            Err(NotWritten::Unavailable(why)) => Err(why.clone()),
+            Err(NotWritten::TakenOver) => Err(Unavailable::Closing),
         };
         turn.answers.into_iter().for_each(|give| give(answer.clone()));
-        match written {
-            Ok(()) => turn.calls.iter().for_each(|(id, at)| self.deliver(id, *at)),
-            Err(NotWritten::Unavailable(_)) => self.reload().await,
-            Err(NotWritten::TakenOver) => {}
-        }
-        outcome?;
-        if self.diary.is_long(&self.book)
-            && let Err(NotWritten::TakenOver) = self.diary.retell(&self.book).await
-        {
-            return Err(Fenced);
+        written?;
+        turn.calls.iter().for_each(|(id, at)| self.deliver(id, *at));
+        if self.diary.is_long(&self.book) {
+            self.diary.retell(&self.book).await?;
         }
         Ok(())
     }
 
-    /// What was decided may be written or not: only the diary knows.
-    async fn reload(&mut self) {
+    /// Reads the diary again, as soon as that can be done: what was decided last may be written or
+    /// not. Whoever asks meanwhile is told why it must wait.
+    async fn reload(&mut self, inbox: &mut mpsc::Receiver<Command>, why: &Unavailable) -> Reloaded {
         loop {
-            self.sys.clock.sleep(RELOAD_PAUSE).await;
+            let clock = self.sys.clock.clone();
+            let mut pause = std::pin::pin!(clock.sleep(RELOAD_PAUSE));
+            loop {
+                match select(std::pin::pin!(inbox.recv()), pause.as_mut()).await {
+                    Either::Left((Some(command), _)) => self.refuse(command, why),
+                    Either::Left((None, _)) => return Reloaded::Never,
+                    Either::Right(_) => break,
+                }
+            }
             match Diary::open(self.log.clone()).await {
                 Ok((diary, book)) => {
                     (self.diary, self.book) = (diary, book);
                     if self.book.len() > 0 && self.watch().is_err() {
                         continue;
                     }
-                    Box::pin(self.look_at_everything()).await;
-                    return self.recall();
+                    self.look_at_everything().await;
+                    self.recall();
+                    return Reloaded::Whole;
                 }
                 Err(error) => tracing::warn!(%error, "subscriptions cannot be read yet"),
             }
-            if self.inbox.upgrade().is_none() {
-                return;
+        }
+    }
+
+    fn refuse(&mut self, command: Command, why: &Unavailable) {
+        let why = why.clone();
+        match command {
+            Command::Create { reply, .. } => drop(reply.send(Err(why.into()))),
+            Command::Get { reply, .. } => drop(reply.send(Err(why.into()))),
+            Command::Delete { reply, .. }
+            | Command::Link { reply, .. }
+            | Command::Unlink { reply, .. } => drop(reply.send(Err(why.into()))),
+            Command::Claim { reply, .. } => drop(reply.send(Err(why.into()))),
+            Command::Report { reply, .. } => drop(reply.send(Err(why.into()))),
+            Command::Release { reply, .. } => drop(reply.send(Err(why.into()))),
+            // It is called again, since nothing says that it was called.
+            Command::Delivered { wake_id, .. } => {
+                self.under_way.remove(&wake_id);
             }
         }
     }

@@ -24,6 +24,6 @@ pub(super) fn link_view(path: &StreamPath, link: &Link) -> LinkView {
 /// What a wake asks for, as it stands now.
 pub(super) fn work(subscription: &Subscription, wake: &Wake) -> Vec<Work> {
     let tasks = wake.streams.iter();
-    let linked = tasks.filter_map(|task| Some((task, subscription.links.get(&task.path)?)));
+    let linked = tasks.filter_map(|task| Some((task, subscription.link_of(task)?)));
     linked.map(|(task, link)| Work { link: link_view(&task.path, link), tail: task.tail }).collect()
 }

@@ -50,6 +50,9 @@ pub(crate) struct Link {
     /// Up to where everything is done; none before the start.
     #[serde(with = "told::offset")]
     pub(crate) acked: Option<Offset>,
+    /// Which life of the stream that is said of; none if it was not there, or if nobody asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) life: Option<u64>,
     /// Where the stream ends, as far as is known; not stored, since the log knows.
     #[serde(skip)]
     pub(crate) tail: Offset,
@@ -75,6 +78,9 @@ pub(crate) struct Task {
     pub(crate) path: StreamPath,
     #[serde(with = "crate::text")]
     pub(crate) tail: Offset,
+    /// Which life of the stream it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) life: Option<u64>,
 }
 
 /// How far a wake has come.
@@ -102,10 +108,42 @@ pub struct Ack {
     pub offset: Offset,
 }
 
+/// A stream as the log shows it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Sight {
+    /// Where it ends; at its start if it is not there.
+    pub(crate) tail: Offset,
+    /// Which life of its name it is; none if it is not there.
+    pub(crate) life: Option<u64>,
+}
+
 impl Link {
+    /// True if the stream is another one than it was.
+    pub(super) fn is_another(&self, sight: Sight) -> bool {
+        match self.life {
+            Some(life) => sight.life != Some(life),
+            // Lives were not always told apart: then it shows by its length.
+            None => self.acked.is_some_and(|acked| acked > sight.tail),
+        }
+    }
+
+    /// True if more is known than was seen, so that it may have been seen long ago.
+    pub(crate) fn is_ahead_of(&self, sight: Sight) -> bool {
+        self.life > sight.life
+            || (self.life.is_none() || self.life == sight.life)
+                && self.tail.max(self.acked.unwrap_or_default()) > sight.tail
+    }
+
     /// True if it holds messages that nobody has acknowledged.
     pub(super) fn has_work(&self) -> bool {
         self.tail > self.acked.unwrap_or_default()
+    }
+}
+
+impl Task {
+    /// True if the stream is still the one that the task is about, as far as that was told.
+    pub(super) fn is_of(&self, link: &Link) -> bool {
+        self.life.is_none() || self.life == link.life
     }
 }
 

@@ -25,7 +25,7 @@ use sys::UnixMs;
 use wire::{Offset, StreamPath};
 
 pub use self::event::Ack;
-pub(crate) use self::event::{Event, Link, Linked, Stage, Task, Wake};
+pub(crate) use self::event::{Event, Link, Linked, Sight, Stage, Task, Wake};
 use self::{queue::Queue, told::Told};
 use crate::{
     Concurrency, Config, Delivery,
@@ -187,25 +187,48 @@ impl Subscription {
         }
     }
 
-    /// Links a stream that the pattern found: what it holds is work, for nobody has seen it.
-    pub(crate) fn discover(&self, path: &StreamPath) -> Option<Event> {
-        let is_new = !self.links.get(path).is_some_and(|link| link.is_matched);
-        let known = self.links.get(path).copied().unwrap_or_default();
-        (is_new && self.config.covers(path)).then(|| {
-            Event::Linked(Linked { path: path.clone(), link: Link { is_matched: true, ..known } })
-        })
+    /// What a sight of a stream means for its link: found by the pattern, it is linked, and what it
+    /// holds is work, for nobody has seen it. Made anew, all of it is new, and a wake that was for
+    /// the last one alone is over.
+    pub(crate) fn saw(&self, path: &StreamPath, sight: Sight) -> Vec<Event> {
+        let linked = |link| Event::Linked(Linked { path: path.clone(), link });
+        match self.links.get(path) {
+            None if self.config.covers(path) => {
+                let link = Link { is_matched: true, life: sight.life, ..Link::default() };
+                vec![linked(link)]
+            }
+            None => Vec::new(),
+            Some(link) if link.is_another(sight) => {
+                let anew = Link { acked: None, tail: Offset::START, life: sight.life, ..*link };
+                let over = self.wake_for(path).map(|generation| Event::Over { generation });
+                over.into_iter().chain([linked(anew)]).collect()
+            }
+            Some(link) if link.life != sight.life => {
+                vec![linked(Link { life: sight.life, ..*link })]
+            }
+            Some(_) => Vec::new(),
+        }
     }
 
-    /// Links a stream that a client names; only what comes after `tail` is work.
-    pub(crate) fn name(&self, path: &StreamPath, tail: Offset) -> Option<Event> {
+    /// The wake that is for this stream alone.
+    fn wake_for(&self, path: &StreamPath) -> Option<u64> {
+        match self.config.concurrency {
+            Concurrency::Stream => self.busy.get(path).copied(),
+            Concurrency::Subscription => None,
+        }
+    }
+
+    /// Links a stream that a client names; only what comes after its tail is work.
+    pub(crate) fn name(&self, path: &StreamPath, sight: Sight) -> Option<Event> {
         let link = match self.links.get(path) {
             Some(link) if link.is_explicit => return None,
             Some(link) => Link { is_explicit: true, ..*link },
             None => Link {
                 is_explicit: true,
                 is_matched: self.config.covers(path),
-                acked: Some(tail),
-                tail,
+                acked: Some(sight.tail),
+                life: sight.life,
+                tail: sight.tail,
             },
         };
         Some(Event::Linked(Linked { path: path.clone(), link }))
@@ -215,11 +238,8 @@ impl Subscription {
     /// if nothing else links it: nobody would ever be done with it.
     pub(crate) fn unname(&self, path: &StreamPath) -> Vec<Event> {
         let stays = self.links.get(path).is_some_and(|link| link.is_matched);
-        let wake = match self.config.concurrency {
-            Concurrency::Stream if !stays => self.busy.get(path),
-            Concurrency::Stream | Concurrency::Subscription => None,
-        };
-        let over = wake.map(|generation| Event::Over { generation: *generation });
+        let wake = self.wake_for(path).filter(|_| !stays);
+        let over = wake.map(|generation| Event::Over { generation });
         [Event::Unlinked(path.clone())].into_iter().chain(over).collect()
     }
 
@@ -251,8 +271,8 @@ impl Subscription {
     }
 
     fn task(&self, path: &StreamPath) -> Option<Task> {
-        let tail = self.links.get(path)?.tail;
-        Some(Task { path: path.clone(), tail })
+        let Link { tail, life, .. } = *self.links.get(path)?;
+        Some(Task { path: path.clone(), tail, life })
     }
 
     /// Gives the oldest wake that nobody has to a worker; its generation, and what happens to it.
@@ -282,7 +302,7 @@ impl Subscription {
         now: UnixMs,
     ) -> Result<Vec<Event>, ProgressError> {
         let wake = self.current(token, &progress.wake_id, progress.generation)?;
-        self.check_acks(wake.generation, &progress.acks)?;
+        self.check_acks(wake, &progress.acks)?;
         let mut events = Vec::with_capacity(2);
         if !progress.acks.is_empty() {
             events.push(Event::Acked(progress.acks.clone()));
@@ -324,14 +344,17 @@ impl Subscription {
         if is_it && is_at_work { Ok(wake) } else { Err(Fenced) }
     }
 
-    fn check_acks(&self, generation: u64, acks: &[Ack]) -> Result<(), InvalidAck> {
+    fn check_acks(&self, wake: &Wake, acks: &[Ack]) -> Result<(), InvalidAck> {
         for ack in acks {
-            let is_its_own = match self.config.concurrency {
-                Concurrency::Subscription => true,
+            let task = wake.streams.iter().find(|task| task.path == ack.path);
+            let is_its_own = |link: &&Link| match (task, self.config.concurrency) {
+                // What was done to a stream before it was made anew is of no use now.
+                (Some(task), _) => task.is_of(link),
+                (None, Concurrency::Subscription) => true,
                 // Another worker may be at any other stream.
-                Concurrency::Stream => self.busy.get(&ack.path) == Some(&generation),
+                (None, Concurrency::Stream) => false,
             };
-            let link = self.links.get(&ack.path).filter(|_| is_its_own);
+            let link = self.links.get(&ack.path).filter(is_its_own);
             let fits = link.is_some_and(|link| {
                 ack.offset >= link.acked.unwrap_or_default() && ack.offset <= link.tail
             });
@@ -370,8 +393,13 @@ impl Subscription {
         vec![Event::Entered { generation, stage }]
     }
 
+    /// The link of a task's stream, if it is still there and still the same one.
+    pub(crate) fn link_of(&self, task: &Task) -> Option<&Link> {
+        self.links.get(&task.path).filter(|link| task.is_of(link))
+    }
+
     fn all_done(&self, wake: &Wake) -> Vec<Ack> {
-        let still_linked = wake.streams.iter().filter(|task| self.links.contains_key(&task.path));
+        let still_linked = wake.streams.iter().filter(|task| self.link_of(task).is_some());
         still_linked.map(|task| Ack { path: task.path.clone(), offset: task.tail }).collect()
     }
 

@@ -14,6 +14,11 @@ fn at(position: u64) -> Offset {
     Offset::new(position, position * 10)
 }
 
+/// The first life of a stream.
+fn sight(tail: u64) -> Sight {
+    Sight { tail: at(tail), life: Some(1) }
+}
+
 fn webhook() -> Subscription {
     follow(Delivery::Webhook("https://a.example/".to_owned()))
 }
@@ -37,9 +42,8 @@ fn by_stream(mut subscription: Subscription) -> Subscription {
 /// An append to `events/{name}`, as the engine takes it.
 fn append(subscription: &mut Subscription, name: &str, tail: u64) {
     let path = path(&format!("events/{name}"));
-    if let Some(event) = subscription.discover(&path) {
-        subscription.apply(&event);
-    }
+    let events = subscription.saw(&path, sight(tail));
+    events.iter().for_each(|event| subscription.apply(event));
     subscription.moved(&path, at(tail));
 }
 
@@ -206,13 +210,13 @@ fn a_stream_keeps_the_link_it_has_by_another_way() {
     let mut subscription = webhook();
     append(&mut subscription, "a", 1);
     let a = path("events/a");
-    subscription.name(&a, at(9)).iter().for_each(|event| subscription.apply(event));
+    subscription.name(&a, sight(9)).iter().for_each(|event| subscription.apply(event));
     assert_eq!(subscription.links[&a].acked, None, "it was linked already");
-    assert_eq!(subscription.name(&a, at(9)), None);
+    assert_eq!(subscription.name(&a, sight(9)), None);
     subscription.apply(&Event::Unlinked(a.clone()));
     assert!(subscription.links[&a].is_matched);
     let other = path("other");
-    subscription.name(&other, at(3)).iter().for_each(|event| subscription.apply(event));
+    subscription.name(&other, sight(3)).iter().for_each(|event| subscription.apply(event));
     subscription.moved(&other, at(4));
     assert!(has_pending(&subscription));
     subscription.apply(&Event::Unlinked(other.clone()));
@@ -246,7 +250,7 @@ fn a_stuck_stream_holds_no_other_back() {
     assert_eq!(rouse(&mut subscription, "w2", NOW), 1, "a has its wake already");
     let wakes: Vec<_> = subscription.wakes.values().collect();
     assert_eq!([&*wakes[0].id, &*wakes[1].id], ["w1", "w2"]);
-    assert_eq!(wakes[1].streams, [Task { path: path("events/b"), tail: at(2) }]);
+    assert_eq!(wakes[1].streams, [Task { path: path("events/b"), tail: at(2), life: Some(1) }]);
     assert_eq!([wakes[0].failures, wakes[1].failures], [1, 0]);
 }
 
@@ -294,7 +298,7 @@ fn only_stream(subscription: &Subscription, generation: u64) -> StreamPath {
 fn a_wake_ends_with_the_link_it_was_for() {
     let mut subscription = by_stream(pull());
     let other = path("other");
-    subscription.name(&other, at(0)).iter().for_each(|event| subscription.apply(event));
+    subscription.name(&other, sight(0)).iter().for_each(|event| subscription.apply(event));
     subscription.moved(&other, at(1));
     append(&mut subscription, "a", 1);
     assert_eq!(rouse(&mut subscription, "w1", NOW), 2);
@@ -303,6 +307,33 @@ fn a_wake_ends_with_the_link_it_was_for() {
         events.iter().for_each(|event| subscription.apply(event));
     }
     assert_eq!(only(&subscription).streams[0].path, path("events/a"), "the pattern links it");
+}
+
+#[test]
+fn a_stream_that_is_made_anew_is_all_work() {
+    for mut subscription in [webhook(), by_stream(webhook())] {
+        let (a, concurrency) = (path("events/a"), subscription.config.concurrency);
+        append(&mut subscription, "a", 2);
+        rouse(&mut subscription, "w1", NOW);
+        // As long as the last one was, and nobody has seen any of it.
+        let anew = Sight { life: Some(2), ..sight(2) };
+        let events = subscription.saw(&a, anew);
+        events.iter().for_each(|event| subscription.apply(event));
+        subscription.moved(&a, at(2));
+        let late = report(&mut subscription, &progress("w1", 1, &[("a", 2)], true));
+        match concurrency {
+            Concurrency::Subscription => {
+                assert!(matches!(late, Err(ProgressError::InvalidAck(_))));
+                delivered(&mut subscription, "w1", Reply::Done, NOW);
+            }
+            Concurrency::Stream => assert!(matches!(late, Err(ProgressError::Fenced(_)))),
+        }
+        assert_eq!(subscription.links[&a].acked, None);
+        assert_eq!(rouse(&mut subscription, "w2", NOW), 1);
+        delivered(&mut subscription, "w2", Reply::Done, NOW);
+        assert_eq!(subscription.links[&a].acked, Some(at(2)));
+        assert_eq!(subscription.saw(&a, anew), []);
+    }
 }
 
 /// What may happen, by numbers that decide the details.
@@ -415,7 +446,7 @@ proptest! {
                     let path = path(&format!("events/{}", which % 3));
                     let tail = tails.entry(path.clone()).or_default();
                     *tail += 1;
-                    events.extend(subscription.discover(&path));
+                    events.extend(subscription.saw(&path, sight(*tail)));
                     events.iter().for_each(|event| subscription.apply(event));
                     subscription.moved(&path, at(*tail));
                 }

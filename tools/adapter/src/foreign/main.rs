@@ -4,6 +4,7 @@
 //! fail that `exceptions` names for this server: an exception that is none any more is a fault,
 //! too. What it found out goes to standard output as JSON.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "it reports to whoever started it")]
+#![allow(clippy::disallowed_methods, reason = "this runs tests on real threads")]
 
 mod exceptions;
 

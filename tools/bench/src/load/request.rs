@@ -28,6 +28,14 @@ impl Request {
         Self::without_body(&format!("/v1/stream/{stream}?offset=now&live=sse"))
     }
 
+    /// `PUT`: a subscription to a pattern, for workers that pull.
+    pub(crate) fn follow(id: impl Display, pattern: &str) -> Self {
+        let body =
+            format!(r#"{{"type":"pull-wake","pattern":"{pattern}","wake_stream":"wake-stream"}}"#);
+        let place = format_args!("__ds/subscriptions/{id}");
+        Self::with_body("PUT", place, "application/json", body.as_bytes())
+    }
+
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.0
     }

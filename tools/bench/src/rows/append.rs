@@ -43,7 +43,12 @@ pub(super) fn rows() -> Vec<Row> {
 }
 
 impl Append {
-    pub(super) fn measure(&self, server: &Running, timing: Timing) -> Result<Measurement> {
+    /// Small ones to a thousand streams.
+    pub(crate) fn small(connections: usize) -> Self {
+        Self { connections, streams: 1_000, body_bytes: SMALL_BYTES, unit: Unit::PerSecond }
+    }
+
+    pub(crate) fn measure(&self, server: &Running, timing: Timing) -> Result<Measurement> {
         create_streams(server.address(), self.streams, OCTETS)?;
         let mut random = Random::seeded(self.streams as u64);
         let body = random.letters(self.body_bytes);

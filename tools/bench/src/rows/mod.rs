@@ -19,6 +19,8 @@ mod read;
 mod setup;
 
 use anyhow::Result;
+pub(crate) use append::Append;
+pub(crate) use setup::follow_others;
 
 use crate::load::{Sample, Timing};
 use crate::report::{Goal, Latency, Measurement, Unit};
@@ -69,7 +71,7 @@ impl Row {
 
 /// The load of a row, with its parameters.
 pub(crate) enum Work {
-    Append(append::Append),
+    Append(Append),
     Create(create::Create),
     Read(read::Read),
     CatchUp(catch_up::CatchUp),

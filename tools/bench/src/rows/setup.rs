@@ -22,6 +22,12 @@ pub(super) fn create_streams(address: SocketAddr, count: usize, content_type: &s
     send_all(address, count, create).context("create the streams").map(drop)
 }
 
+/// Makes subscriptions that follow no stream of the benchmark, each by a pattern of its own.
+pub(crate) fn follow_others(address: SocketAddr, count: usize) -> Result<()> {
+    let subscribe = |index| Request::follow(index, &format!("tenant-{index}/**"));
+    send_all(address, count, subscribe).context("make the subscriptions").map(drop)
+}
+
 /// Sends `count` requests, all of which must succeed, and returns the offsets they led to.
 pub(super) fn send_all(
     address: SocketAddr,

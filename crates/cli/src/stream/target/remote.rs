@@ -106,7 +106,7 @@ impl Remote {
         Ok(Summary {
             path: path.to_string(),
             content_type: content_type(path, &answer)?.to_string(),
-            earliest: text(wire::headers::EARLIEST_OFFSET),
+            earliest: text(headers::EARLIEST_OFFSET),
             tail: next_offset(path, &answer)?.to_string(),
             closed: is_closed(&answer),
             ttl: answer.header(headers::TTL).and_then(|seconds| seconds.parse().ok()),
