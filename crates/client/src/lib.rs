@@ -31,6 +31,11 @@
 //! where that is safe (`retry`), and `failure` is what may come of it; `stream`, `reader` and
 //! `producer` are for any server; `http_log` and `subscriptions` are the contracts over HTTP.
 
+/// The guide's snippets, compiled.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/client.md")]
+pub struct Guide;
+
 pub mod caps;
 mod failure;
 #[cfg(fuzzing)]
