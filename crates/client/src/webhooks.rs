@@ -100,7 +100,7 @@ fn request(uri: Uri, letter: Letter) -> Result<Request<Full<Bytes>>, String> {
 }
 
 fn connector(way: Way) -> HttpConnector<Resolver> {
-    let mut connector = HttpConnector::new_with_resolver(Resolver { way });
+    let mut connector = HttpConnector::new_with_resolver(Resolver { way, look_up });
     connector.enforce_http(false);
     connector.set_nodelay(true);
     connector
@@ -111,6 +111,14 @@ fn connector(way: Way) -> HttpConnector<Resolver> {
 #[derive(Clone, Copy, Debug)]
 struct Resolver {
     way: Way,
+    look_up: LookUp,
+}
+
+/// Where a name leads, as whoever runs the name's zone says right now.
+type LookUp = fn(String) -> BoxFuture<'static, io::Result<Vec<SocketAddr>>>;
+
+fn look_up(name: String) -> BoxFuture<'static, io::Result<Vec<SocketAddr>>> {
+    Box::pin(async move { Ok(tokio::net::lookup_host((name, 0)).await?.collect()) })
 }
 
 impl Service<Name> for Resolver {
@@ -123,11 +131,10 @@ impl Service<Name> for Resolver {
     }
 
     fn call(&mut self, name: Name) -> Self::Future {
-        let way = self.way;
+        let Self { way, look_up } = *self;
         Box::pin(async move {
-            let found = tokio::net::lookup_host((name.as_str(), 0)).await?;
-            let allowed: Vec<SocketAddr> =
-                found.filter(|address| target::allows(way, address.ip())).collect();
+            let mut allowed = look_up(name.as_str().to_owned()).await?;
+            allowed.retain(|address| target::allows(way, address.ip()));
             if allowed.is_empty() {
                 let why = "the name leads to no address that may be called";
                 return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
@@ -139,7 +146,10 @@ impl Service<Name> for Resolver {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
+    use std::{
+        sync::atomic::{AtomicUsize, Ordering},
+        time::Duration,
+    };
 
     use futures_util::future::join;
     use tokio::{
@@ -201,9 +211,36 @@ mod tests {
 
     #[tokio::test]
     async fn a_public_name_that_leads_home_is_not_called() {
-        let mut resolver = Resolver { way: Way::Public };
+        let mut resolver = Resolver { way: Way::Public, look_up };
         let refused = resolver.call("localhost".parse().unwrap()).await.unwrap_err();
         assert_eq!(refused.kind(), io::ErrorKind::PermissionDenied);
         assert!(Webhooks::new().carry(letter("https://10.0.0.1/".to_owned())).await.is_none());
+    }
+
+    /// A zone that is public when it is asked first, and leads inside from then on.
+    fn rebound(_: String) -> BoxFuture<'static, io::Result<Vec<SocketAddr>>> {
+        static ASKED: AtomicUsize = AtomicUsize::new(0);
+        let answers = [
+            vec!["93.184.216.34:0", "127.0.0.1:0", "[fd00::1]:0"],
+            vec!["127.0.0.1:0"],
+            vec!["[::ffff:169.254.169.254]:0", "10.0.0.1:0"],
+        ];
+        let answer = &answers[ASKED.fetch_add(1, Ordering::Relaxed).min(2)];
+        let found = answer.iter().map(|text| text.parse().unwrap()).collect();
+        Box::pin(std::future::ready(Ok(found)))
+    }
+
+    #[tokio::test]
+    async fn a_name_that_leads_elsewhere_since_it_was_judged_is_judged_again() {
+        assert!(target::judge("https://rebound.example/").is_ok());
+        let mut resolver = Resolver { way: Way::Public, look_up: rebound };
+        let mut ask = async || resolver.call("rebound.example".parse().unwrap()).await;
+        // What is connected to is what was judged: of three addresses one is left.
+        let first: Vec<SocketAddr> = ask().await.unwrap().collect();
+        assert_eq!(first, ["93.184.216.34:0".parse().unwrap()]);
+        for _ in 0..2 {
+            let refused = ask().await.unwrap_err();
+            assert_eq!(refused.kind(), io::ErrorKind::PermissionDenied);
+        }
     }
 }

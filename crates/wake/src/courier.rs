@@ -62,9 +62,9 @@ pub struct Received {
 impl Call {
     /// The body of the request.
     pub(crate) fn body(&self) -> String {
-        let id = self.subscription.as_str();
+        let id = escaped(self.subscription.as_str());
         let body = Body {
-            subscription_id: id,
+            subscription_id: self.subscription.as_str(),
             wake_id: &self.wake_id,
             generation: self.generation,
             streams: self.streams.iter().map(WorkBody::from).collect(),
@@ -73,6 +73,20 @@ impl Call {
         };
         serde_json::to_string(&body).unwrap_or_default()
     }
+}
+
+/// A segment of a URL.
+fn escaped(segment: &str) -> String {
+    let mut escaped = String::with_capacity(segment.len());
+    for byte in segment.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => {
+                escaped.push(char::from(byte));
+            }
+            _ => escaped.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    escaped
 }
 
 #[derive(Serialize)]

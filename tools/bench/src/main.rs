@@ -3,6 +3,8 @@
 //! ```text
 //! cargo xtask bench streams [--quick] [--only ROW] [--seconds N] [--rounds N] [--json FILE]
 //! cargo xtask bench wakes [--seconds N] [--rounds N]
+//! cargo xtask bench client [--rounds N]
+//! cargo xtask bench state [--rounds N]
 //! ```
 //!
 //! Every row starts a fresh server in a fresh directory, loads it, and stops it before the other
@@ -17,7 +19,8 @@
 //! Reading order: [`contest`] plays the rounds, [`rows`] says what is measured, [`load`] is the
 //! HTTP/1.1 load generator, [`server`] installs, starts and stops the contestants, [`disk`]
 //! measures the floor that any durable server stands on, [`report`] judges and prints. [`wakes`]
-//! measures what the official server does not have.
+//! measures what the official server does not have, [`client`](mod@client) our client beside the
+//! npm one, [`state`](mod@state) the fold above both.
 
 #![allow(
     clippy::print_stdout,
@@ -26,12 +29,14 @@
     reason = "a terminal program that measures the real clock, disk and processes"
 )]
 
+mod client;
 mod contest;
 mod disk;
 mod load;
 mod report;
 mod rows;
 mod server;
+mod state;
 mod wakes;
 
 use std::path::PathBuf;
@@ -39,6 +44,7 @@ use std::path::PathBuf;
 use anyhow::{Context, Result, ensure};
 use clap::{Args, Parser, Subcommand};
 
+use client::Clients;
 use contest::Contest;
 use report::{Environment, Report};
 use rows::Scale;
@@ -59,6 +65,21 @@ enum Command {
     Streams(StreamsArgs),
     /// Measure how soon an append wakes somebody, and what subscriptions cost other appends.
     Wakes(WakesArgs),
+    /// Compare our client's producer with the npm client's, against our server.
+    Client(RoundsArgs),
+    /// Measure how fast events of the State Protocol are folded.
+    State(RoundsArgs),
+}
+
+#[derive(Debug, Args)]
+struct RoundsArgs {
+    /// Rounds per row; the median counts.
+    #[arg(long, value_name = "N", default_value_t = 3)]
+    #[arg(value_parser = clap::value_parser!(u64).range(1..=15))]
+    rounds: u64,
+    /// Our server's binary; built from this workspace when not given.
+    #[arg(long, value_name = "PATH")]
+    ours_bin: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
@@ -108,7 +129,24 @@ fn main() -> Result<()> {
     match Cli::parse().command {
         Command::Streams(args) => compare_streams(&args),
         Command::Wakes(args) => measure_wakes(&args),
+        Command::Client(args) => compare_clients(&args),
+        Command::State(args) => {
+            println!("{}", state::play(args.rounds)?);
+            Ok(())
+        }
     }
+}
+
+fn compare_clients(args: &RoundsArgs) -> Result<()> {
+    let workspace = Workspace::locate()?;
+    let clients = Clients {
+        server: Contestant::headwater(&workspace, args.ours_bin.as_deref())?,
+        data_root: workspace.data_root()?,
+        node_dir: workspace.node_dir()?,
+        rounds: args.rounds,
+    };
+    println!("{}", clients.play()?);
+    Ok(())
 }
 
 fn measure_wakes(args: &WakesArgs) -> Result<()> {

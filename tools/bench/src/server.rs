@@ -44,6 +44,19 @@ impl Workspace {
         Ok(path)
     }
 
+    /// The folder with the npm client, installed.
+    pub(crate) fn node_dir(&self) -> Result<PathBuf> {
+        let dir = self.root.join("tools/conformance/node");
+        let status = Command::new("npm")
+            .args(["ci", "--no-audit", "--no-fund"])
+            .current_dir(&dir)
+            .stdout(Stdio::null())
+            .status()
+            .context("cannot start npm; install Node 20 or newer")?;
+        ensure!(status.success(), "`npm ci` failed in {}", dir.display());
+        Ok(dir)
+    }
+
     fn cargo(&self, args: &[&str]) -> Result<()> {
         eprintln!("cargo {}", args.join(" "));
         let status = Command::new("cargo").args(args).current_dir(&self.root).status()?;

@@ -379,7 +379,8 @@ impl Subscription {
         };
         let generation = wake.generation;
         let stage = match (&wake.stage, reply) {
-            (Stage::Calling { .. }, Reply::Done) => {
+            // Also if it has called back before it answered.
+            (Stage::Calling { .. } | Stage::Held { .. }, Reply::Done) => {
                 return vec![Event::Acked(self.all_done(wake)), Event::Over { generation }];
             }
             (Stage::Calling { until }, Reply::Accepted) => {

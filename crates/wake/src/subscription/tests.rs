@@ -123,6 +123,19 @@ fn a_webhook_that_is_done_has_done_what_it_was_told_of() {
 }
 
 #[test]
+fn a_webhook_that_called_back_before_it_answered_is_done_as_well() {
+    let mut subscription = webhook();
+    append(&mut subscription, "a", 5);
+    rouse(&mut subscription, "w1", NOW);
+    append(&mut subscription, "a", 9);
+    report(&mut subscription, &progress("w1", 1, &[("a", 7)], false)).unwrap();
+    delivered(&mut subscription, "w1", Reply::Done, NOW);
+    assert!(subscription.wakes.is_empty());
+    let acked = subscription.links[&path("events/a")].acked;
+    assert_eq!(acked, Some(at(7)), "further than the wake told, and never back");
+}
+
+#[test]
 fn acknowledgements_only_move_forward_and_within_the_stream() {
     let mut subscription = webhook();
     append(&mut subscription, "a", 5);
