@@ -102,10 +102,10 @@ impl EventReader {
     }
 
     fn next_line(&mut self) -> Result<Option<String>, BadEvent> {
-        if self.after_return && self.unread.get(self.taken) == Some(&b'\n') {
-            self.taken += 1;
+        if let Some(next) = self.unread.get(self.taken).filter(|_| self.after_return) {
+            self.taken += usize::from(*next == b'\n');
+            self.after_return = false;
         }
-        self.after_return &= self.taken == self.unread.len();
         self.searched = self.searched.max(self.taken);
         let rest = &self.unread[self.searched..];
         let Some(found) = rest.iter().position(|byte| matches!(byte, b'\n' | b'\r')) else {
@@ -170,6 +170,7 @@ mod tests {
         check("event: none\n\ndata:a\n\n", &[("", "a")]);
         check("data\n\nid: 7\nretry: 1\ndata:✓\n\n", &[("", ""), ("", "✓")]);
         check("data: not complete\n", &[]);
+        check("data:a\r\n\ndata:b\r\n\r\n", &[("", "a"), ("", "b")]);
     }
 
     #[test]
