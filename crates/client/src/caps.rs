@@ -26,6 +26,8 @@ pub const REQUESTS_PER_RETRY: u32 = 5;
 pub const RETRY_AFTER_MAX: Duration = Duration::from_secs(60);
 /// Content types that are remembered.
 pub const CONTENT_TYPES_MAX: usize = 4096;
+/// Pause between two requests that wait for a tail.
+pub const POLL_PAUSE: Duration = Duration::from_millis(5);
 /// Bytes that a producer may hold that are not stored yet.
 pub const PRODUCER_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// Messages that a producer may hold that are not stored yet.

@@ -40,6 +40,8 @@ pub struct Refusal {
     pub code: String,
     /// What people should know.
     pub detail: String,
+    /// Whether an earlier attempt got no answer, and may have done what was asked.
+    pub is_repeated: bool,
     pub(crate) facts: Facts,
 }
 
@@ -51,6 +53,8 @@ pub(crate) struct Facts {
     pub(crate) content_type: String,
     pub(crate) last: String,
     pub(crate) offset: String,
+    pub(crate) stream: String,
+    pub(crate) reason: String,
     pub(crate) error: ErrorFacts,
 }
 
@@ -74,6 +78,13 @@ struct Document {
 }
 
 impl Failure {
+    /// True if there is nothing where an earlier attempt, whose answer was lost, may have taken
+    /// it away.
+    pub(crate) fn is_own_delete(&self) -> bool {
+        matches!(self, Self::Refused(refusal)
+            if refusal.is_repeated && matches!(refusal.status.as_u16(), 404 | 410))
+    }
+
     /// True if the same request may succeed later.
     #[must_use]
     pub fn is_retryable(&self) -> bool {
@@ -113,14 +124,18 @@ impl Failure {
 impl Refusal {
     pub(crate) fn new(asked: String, status: StatusCode, headers: HeaderMap, body: &[u8]) -> Self {
         let document: Document = serde_json::from_slice(body).unwrap_or_default();
-        let mut detail = document.detail;
+        let mut detail = document.detail.clone();
         if detail.is_empty() {
             detail.clone_from(&document.facts.error.message);
         }
         if detail.is_empty() {
             detail = String::from_utf8_lossy(body).into_owned();
         }
-        Self { asked, status, headers, code: document.code, detail, facts: document.facts }
+        if detail.is_empty() {
+            status.canonical_reason().unwrap_or("it does not say why").clone_into(&mut detail);
+        }
+        let Document { code, facts, .. } = document;
+        Self { asked, status, headers, code, detail, is_repeated: false, facts }
     }
 
     fn is_retryable(&self) -> bool {

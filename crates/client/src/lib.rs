@@ -7,7 +7,7 @@
 //! that clients gave, and to no place that a client should not reach through us (`target`).
 //!
 //! ```no_run
-//! use client::{Client, Live, NewStream, Settings, Token};
+//! use client::{Client, Live, NewStream, Settings, OffsetToken};
 //!
 //! # async fn run() -> Result<(), Box<dyn std::error::Error>> {
 //! let sys = sys::Sys::real();
@@ -20,7 +20,7 @@
 //! let ticket = producer.append(r#"{"text":"hello"}"#).await?;
 //! println!("stored before {}", ticket.await?.tail);
 //!
-//! let mut reader = chat.reader(Token::start(), Live::Auto);
+//! let mut reader = chat.reader(OffsetToken::start(), Live::Auto);
 //! while let Some(batch) = reader.next().await? {
 //!     println!("{} values, next at {}", batch.values()?.len(), batch.next);
 //! }
@@ -59,8 +59,8 @@ pub use producer::{
 };
 pub use reader::{Batch, Live, Reader};
 pub use retry::{BadRetry, Retry};
-pub use settings::{BadToken as BadBearer, BadUrl, Badge, Bearer, Extras, Settings};
+pub use settings::{BadBearer, BadUrl, Badge, Bearer, Extras, Settings};
 pub use stream::{Body, Client, Dialect, Facts, Made, NewStream, Stored, Stream};
 pub use subscriptions::HttpSubscriptions;
-pub use token::{BadToken, Token};
+pub use token::{BadOffsetToken, OffsetToken};
 pub use webhooks::Webhooks;

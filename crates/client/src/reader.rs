@@ -20,7 +20,7 @@ use wire::{
 };
 
 use crate::{
-    Failure, Stream, Token,
+    Failure, OffsetToken, Stream,
     caps::{EVENT_BYTES_MAX, SHORT_LIFE, SHORT_LIVES_MAX},
     failure::parsed,
     stream::{is_true, tail},
@@ -48,7 +48,7 @@ pub struct Reader {
     stream: Stream,
     live: Live,
     /// Where the next read begins.
-    from: Token,
+    from: OffsetToken,
     cursor: Option<String>,
     is_caught_up: bool,
     /// Whether whoever reads knows that there is no more for now.
@@ -70,7 +70,7 @@ pub struct Batch {
     /// What they are, if the server said; events do not.
     pub content_type: Option<ContentType>,
     /// Where to go on.
-    pub next: Token,
+    pub next: OffsetToken,
     /// Whether that is the tail.
     pub is_up_to_date: bool,
     /// Whether nothing can follow.
@@ -111,9 +111,9 @@ impl Batch {
 }
 
 impl Reader {
-    pub(crate) fn new(stream: Stream, from: Token, live: Live) -> Self {
+    pub(crate) fn new(stream: Stream, from: OffsetToken, live: Live) -> Self {
         // Nothing lies between now and the tail.
-        let is_caught_up = live == Live::Sse || from == Token::now();
+        let is_caught_up = live == Live::Sse || from == OffsetToken::now();
         Self {
             stream,
             live,
@@ -131,7 +131,7 @@ impl Reader {
 
     /// Where the next read begins: all before it was given out.
     #[must_use]
-    pub fn offset(&self) -> &Token {
+    pub fn offset(&self) -> &OffsetToken {
         &self.from
     }
 
@@ -182,8 +182,9 @@ impl Reader {
             return Ok(None);
         }
         let is_live = self.is_caught_up && self.live != Live::Off;
-        let answer = self.stream.client.http.ask(self.request(is_live.then_some("long-poll")));
-        let answer = answer.await?;
+        // Retries are counted here, so that those of a request do not multiply them.
+        let ask = self.request(is_live.then_some("long-poll"));
+        let answer = self.stream.client.http.ask_once(&ask).await?;
         let batch = Batch {
             is_up_to_date: is_true(&answer.headers, headers::UP_TO_DATE)
                 || answer.status == StatusCode::NO_CONTENT,

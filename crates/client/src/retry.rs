@@ -67,8 +67,8 @@ impl Retry {
         attempts < self.attempts_max
     }
 
-    /// The pause after so many attempts: anything up to the full one, so that clients who failed
-    /// together do not come back together.
+    /// The pause after so many attempts: from half to all of the full one, so that clients who
+    /// failed together do not come back together.
     pub(crate) fn pause(&self, attempts: u32, chance: &Chance) -> Duration {
         let exponent = i32::try_from(attempts.saturating_sub(1)).unwrap_or(i32::MAX);
         let grown = self.first.as_secs_f64() * self.factor.powi(exponent);

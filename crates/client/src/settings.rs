@@ -57,7 +57,7 @@ pub struct Bearer(HeaderValue);
 /// Text that is no token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("a token has visible characters only")]
-pub struct BadToken;
+pub struct BadBearer;
 
 impl Settings {
     /// The server at this URL; streams are below `/v1/stream`, unless the URL has a path.
@@ -113,9 +113,9 @@ impl Bearer {
     /// From what stands behind `Bearer`.
     ///
     /// # Errors
-    /// [`BadToken`] if no header can carry it.
-    pub fn new(token: &str) -> Result<Self, BadToken> {
-        let mut value = HeaderValue::try_from(format!("Bearer {token}")).map_err(|_| BadToken)?;
+    /// [`BadBearer`] if no header can carry it.
+    pub fn new(token: &str) -> Result<Self, BadBearer> {
+        let mut value = HeaderValue::try_from(format!("Bearer {token}")).map_err(|_| BadBearer)?;
         value.set_sensitive(true);
         Ok(Self(value))
     }

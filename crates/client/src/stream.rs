@@ -9,7 +9,7 @@ use sys::Sys;
 use wire::{ContentType, Epoch, Expiry, Producer, ProducerSeq, StreamPath, StreamSeq, headers};
 
 use crate::{
-    Failure, Live, ProducerSettings, Reader, Settings, Token,
+    Failure, Live, OffsetToken, ProducerSettings, Reader, Settings,
     failure::parsed,
     transport::{Ask, Http, Repeat},
 };
@@ -72,7 +72,7 @@ pub struct Facts {
     /// What it holds.
     pub content_type: Option<ContentType>,
     /// Its end.
-    pub tail: Token,
+    pub tail: OffsetToken,
     /// Whether nothing can follow.
     pub is_closed: bool,
     /// How long it lives.
@@ -82,17 +82,18 @@ pub struct Facts {
 /// The answer to a create.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Made {
-    /// Whether it was not there before.
+    /// Whether it was not there before. If an answer was lost on the way, it may be new and not
+    /// be called so.
     pub is_new: bool,
     /// Its end.
-    pub tail: Token,
+    pub tail: OffsetToken,
 }
 
 /// The answer to an append.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stored {
     /// The stream's end.
-    pub tail: Token,
+    pub tail: OffsetToken,
     /// Whether it was stored by an earlier attempt.
     pub is_duplicate: bool,
     /// Whether nothing can follow.
@@ -149,8 +150,7 @@ impl Stream {
         let ask = self.ask(Method::PUT, Repeat::Safe).body(new.body);
         let ask = with_expiry(with_type(ask, new.content_type.as_ref()), &new.expiry);
         let answer = self.client.http.ask(with_closing(ask, new.closing)).await?;
-        let is_new = answer.status == StatusCode::CREATED || answer.is_repeated;
-        Ok(Made { is_new, tail: tail(&answer.headers)? })
+        Ok(Made { is_new: answer.status == StatusCode::CREATED, tail: tail(&answer.headers)? })
     }
 
     /// Appends, closes, or both at once.
@@ -226,13 +226,16 @@ impl Stream {
     /// # Errors
     /// [`Failure::Refused`] with 404 if it is not there.
     pub async fn delete(&self) -> Result<(), Failure> {
-        let asked = self.client.http.ask(self.ask(Method::DELETE, Repeat::Safe)).await;
-        asked.map(|_| ())
+        match self.client.http.ask(self.ask(Method::DELETE, Repeat::Safe)).await {
+            Ok(_) => Ok(()),
+            Err(failure) if failure.is_own_delete() => Ok(()),
+            Err(failure) => Err(failure),
+        }
     }
 
     /// Reads it from `from`, and follows it.
     #[must_use]
-    pub fn reader(&self, from: Token, live: Live) -> Reader {
+    pub fn reader(&self, from: OffsetToken, live: Live) -> Reader {
         Reader::new(self.clone(), from, live)
     }
 
@@ -274,7 +277,7 @@ pub(crate) fn with_producer(ask: Ask, producer: &Producer) -> Ask {
         .header(headers::PRODUCER_SEQ, producer.seq.to_string())
 }
 
-pub(crate) fn tail(answer: &HeaderMap) -> Result<Token, Failure> {
+pub(crate) fn tail(answer: &HeaderMap) -> Result<OffsetToken, Failure> {
     parsed(answer, headers::NEXT_OFFSET)
         .ok_or_else(|| Failure::Unreadable("Stream-Next-Offset is missing".to_owned()))
 }

@@ -223,8 +223,9 @@ fn create_error(failure: Failure) -> CreateError {
     match (code.as_str(), refused) {
         ("SUBSCRIPTION_ALREADY_EXISTS", _) => SubscriptionExists.into(),
         ("WEBHOOK_URL_REJECTED", Ok(refusal)) => {
-            let why = refusal.detail.trim_start_matches("the webhook URL is refused: ");
-            WebhookUrlRejected(why.to_owned()).into()
+            let facts = refusal.facts;
+            let said = [facts.reason, refusal.detail].into_iter().find(|said| !said.is_empty());
+            WebhookUrlRejected(said.unwrap_or_default()).into()
         }
         ("TOO_MANY_SUBSCRIPTIONS", _) => TooMany.into(),
         (_, refused) => unavailable(refused).into(),
@@ -267,17 +268,16 @@ fn progress_error(failure: Failure, acks: &[Ack]) -> ProgressError {
     }
 }
 
-/// The acknowledgement that the refusal names, or the first.
+/// The acknowledgement that the refusal names.
 fn refused_ack(
     refused: Result<Refusal, Unavailable>,
     acks: &[Ack],
 ) -> Result<InvalidAck, Unavailable> {
     let refusal = refused?;
-    let is_named = |ack: &&Ack| {
-        let (path, offset) = (ack.path.as_str(), ack.offset.to_string());
-        refusal.detail.contains(path) && refusal.detail.contains(&offset)
-    };
-    match acks.iter().find(is_named).or(acks.first()) {
+    let named = |ack: &&Ack| ack.path.as_str() == refusal.facts.stream;
+    // A server that does not say which can only mean the one, if there is one.
+    let only = || acks.first().filter(|_| acks.len() == 1);
+    match acks.iter().find(named).or_else(only) {
         Some(ack) => Ok(InvalidAck { path: ack.path.clone(), offset: ack.offset }),
         None => Err(Failure::Refused(Box::new(refusal)).into_unavailable()),
     }

@@ -10,14 +10,14 @@ const TOKEN_BYTES_MAX: usize = 255;
 
 /// A place in a stream of any server.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Token(Arc<str>);
+pub struct OffsetToken(Arc<str>);
 
 /// Text that no server hands out.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{0:?} is not an offset; use -1, now, or one exactly as a server gave it")]
-pub struct BadToken(pub String);
+pub struct BadOffsetToken(pub String);
 
-impl Token {
+impl OffsetToken {
     /// The earliest message kept.
     #[must_use]
     pub fn start() -> Self {
@@ -43,25 +43,25 @@ impl Token {
     }
 }
 
-impl FromStr for Token {
-    type Err = BadToken;
+impl FromStr for OffsetToken {
+    type Err = BadOffsetToken;
 
-    fn from_str(text: &str) -> Result<Self, BadToken> {
+    fn from_str(text: &str) -> Result<Self, BadOffsetToken> {
         let is_token = text.bytes().all(|byte| byte.is_ascii_graphic());
         match text.len() {
             1..=TOKEN_BYTES_MAX if is_token => Ok(Self(text.into())),
-            _ => Err(BadToken(text.to_owned())),
+            _ => Err(BadOffsetToken(text.to_owned())),
         }
     }
 }
 
-impl From<Offset> for Token {
+impl From<Offset> for OffsetToken {
     fn from(offset: Offset) -> Self {
         Self(offset.to_string().into())
     }
 }
 
-impl fmt::Display for Token {
+impl fmt::Display for OffsetToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }

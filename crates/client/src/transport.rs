@@ -127,20 +127,18 @@ impl Http {
                 Err(failure) => failure,
             };
             if !self.settings.retry.allows(attempts) || !may_repeat(ask.repeat, &failure) {
-                return Err(self.told(failure, is_repeated));
+                return Err(after_others(failure, is_repeated));
             }
             is_repeated |= matches!(failure, Failure::Unreachable(_));
             self.pause(attempts, failure).await?;
         }
     }
 
-    /// What a failure means if an earlier attempt may have worked.
-    fn told(&self, failure: Failure, is_repeated: bool) -> Failure {
-        match failure {
-            // Nobody knows whether the first attempt did it, so this one's word is not the last.
-            Failure::NotConnected(why) if is_repeated => Failure::Unreachable(why),
-            other => other,
-        }
+    /// Makes the request once, and reads the answer whole.
+    pub(crate) async fn ask_once(&self, ask: &Ask) -> Result<Whole, Failure> {
+        let (status, headers, body) = self.attempt(ask).await?;
+        self.budget.earn();
+        Ok(Whole { status, headers, body, is_repeated: false })
     }
 
     async fn attempt(&self, ask: &Ask) -> Result<(StatusCode, HeaderMap, Bytes), Failure> {
@@ -163,7 +161,10 @@ impl Http {
             _ => None,
         };
         let pause = self.settings.retry.pause(attempts, &self.sys.chance);
-        tracing::debug!(%failure, attempts, "asking again after a pause");
+        match attempts {
+            1 => tracing::warn!(%failure, "asking again after a pause"),
+            _ => tracing::debug!(%failure, attempts, "asking again after a pause"),
+        }
         self.sys.clock.sleep(pause.max(asked_for.unwrap_or_default())).await;
         Ok(())
     }
@@ -222,6 +223,18 @@ impl Http {
     }
 }
 
+/// What a failure means if an earlier attempt may have worked.
+fn after_others(failure: Failure, is_repeated: bool) -> Failure {
+    match failure {
+        // Nobody knows whether the first attempt did it, so this one's word is not the last.
+        Failure::NotConnected(why) if is_repeated => Failure::Unreachable(why),
+        Failure::Refused(refusal) => {
+            Failure::Refused(Box::new(Refusal { is_repeated, ..*refusal }))
+        }
+        other => other,
+    }
+}
+
 fn may_repeat(repeat: Repeat, failure: &Failure) -> bool {
     match (repeat, failure) {
         (Repeat::Safe, failure) => failure.is_retryable(),
@@ -249,7 +262,7 @@ pub(crate) fn escaped(text: &str) -> String {
 }
 
 /// An error with its causes.
-fn told(error: &(dyn Error + 'static)) -> String {
+pub(crate) fn told(error: &(dyn Error + 'static)) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {

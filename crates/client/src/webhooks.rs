@@ -22,7 +22,10 @@ use hyper_util::{
 use tower_service::Service;
 use wake::{Answer, Courier, Letter, Received, WebhookUrlRejected};
 
-use crate::target::{self, Way};
+use crate::{
+    target::{self, Way},
+    transport::told,
+};
 
 /// Bytes of an answer that are read; all that matters fits into far less.
 const ANSWER_BYTES_MAX: usize = 64 * 1024;
@@ -59,7 +62,7 @@ impl Webhooks {
             Way::Public => self.public.request(request).await,
             Way::Local => self.local.request(request).await,
         };
-        let (head, body) = answer.map_err(|error| error.to_string())?.into_parts();
+        let (head, body) = answer.map_err(|error| told(&error))?.into_parts();
         let body = Limited::new(body, ANSWER_BYTES_MAX).collect().await;
         let body = body.map(|body| body.to_bytes().to_vec()).unwrap_or_default();
         Ok(Received { status: head.status.as_u16(), body })

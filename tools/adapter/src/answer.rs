@@ -58,6 +58,7 @@ impl From<ProducerError> for Failed {
     fn from(error: ProducerError) -> Self {
         match error {
             ProducerError::Failed(failure) => failure.into(),
+            ProducerError::Refused(refusal) => Failure::Refused(refusal).into(),
             ProducerError::Closed => {
                 Self { code: "STREAM_CLOSED", status: Some(409), message: error.to_string() }
             }

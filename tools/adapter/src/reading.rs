@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use client::{Batch, Live, Stream, Token};
+use client::{Batch, Live, OffsetToken, Stream};
 use serde_json::{Map, Value, json};
 use sys::Sys;
 
@@ -31,7 +31,7 @@ pub(crate) async fn read(
     asked: &Read,
 ) -> Result<Map<String, Value>, Failed> {
     let from = asked.offset.clone().unwrap_or_else(|| "-1".to_owned());
-    let token: Token = from
+    let token: OffsetToken = from
         .parse()
         .map_err(|error| Failed { status: Some(400), ..Failed::new("INVALID_OFFSET", error) })?;
     let live = match &asked.live {

@@ -13,7 +13,7 @@
 mod errors;
 mod watch;
 
-use std::{collections::HashMap, str::FromStr, sync::Mutex, time::Duration};
+use std::{collections::HashMap, str::FromStr, sync::Mutex};
 
 use bytes::Bytes;
 use http::{HeaderMap, Method, StatusCode};
@@ -32,7 +32,7 @@ use wire::{
 
 use crate::{
     Client, Dialect, Failure, Stream,
-    caps::CONTENT_TYPES_MAX,
+    caps::{CONTENT_TYPES_MAX, POLL_PAUSE},
     failure::parsed,
     stream::{is_true, with_closing, with_expiry, with_producer, with_type},
     transport::{Ask, Repeat, Whole},
@@ -282,9 +282,6 @@ impl HttpLog {
     }
 }
 
-/// Pause between two polls.
-const POLL_PAUSE: Duration = Duration::from_millis(5);
-
 impl Log for HttpLog {
     fn capabilities(&self) -> Capabilities {
         let is_ours = self.is_ours();
@@ -382,7 +379,11 @@ impl Log for HttpLog {
                 }
             };
             self.forget(address);
-            self.ask(ask).await.map(|_| ()).map_err(errors::delete)
+            match self.ask(ask).await {
+                Ok(_) => Ok(()),
+                Err(failure) if failure.is_own_delete() => Ok(()),
+                Err(failure) => Err(errors::delete(failure)),
+            }
         })
     }
 

@@ -30,7 +30,7 @@ use wire::{
 };
 
 use crate::{
-    Failure, Stream, Token,
+    Failure, OffsetToken, Refusal, Stream,
     caps::{IN_FLIGHT_MAX, PRODUCER_BYTES_MAX, PRODUCER_MESSAGES_MAX},
 };
 use line::Item;
@@ -93,7 +93,18 @@ pub enum ProducerError {
         /// What was sent.
         sent: ProducerSeq,
     },
-    /// The server said no, or nothing.
+    /// The server refused it, and nothing of its batch is stored. Those after it go on.
+    #[error(transparent)]
+    Refused(Box<Refusal>),
+    /// The message is larger than what was reserved for it.
+    #[error("{given} bytes do not fit into the room that was reserved for {reserved}")]
+    LargerThanReserved {
+        /// What was asked for.
+        reserved: usize,
+        /// What was submitted.
+        given: usize,
+    },
+    /// No answer came, whatever was tried: it may be stored or not.
     #[error(transparent)]
     Failed(#[from] Failure),
     /// An earlier batch failed, so this one was not sent.
@@ -118,6 +129,7 @@ pub struct Producer {
 pub struct Permit {
     slot: mpsc::OwnedPermit<Command>,
     room: OwnedSemaphorePermit,
+    reserved: usize,
     is_json: bool,
 }
 
@@ -130,7 +142,7 @@ pub struct Ticket(oneshot::Receiver<Result<Receipt, ProducerError>>);
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Receipt {
     /// The stream's end after its batch.
-    pub tail: Token,
+    pub tail: OffsetToken,
     /// Whether an earlier attempt had stored it.
     pub is_duplicate: bool,
     /// In which life.
@@ -159,7 +171,8 @@ impl ProducerSettings {
         Self { epoch: Some(epoch), ..self }
     }
 
-    /// Claims a higher epoch if somebody else has taken over, instead of giving up.
+    /// Claims a higher epoch whenever somebody else has taken over, instead of giving up. If not
+    /// said, a producer claims its own epoch when it begins, and gives up once it is fenced.
     pub fn claims(self, claims: bool) -> Self {
         Self { claims: Some(claims), ..self }
     }
@@ -169,7 +182,8 @@ impl ProducerSettings {
         Self { content_type: Some(content_type), ..self }
     }
 
-    /// How long a batch that is not full waits for more while another one is under way.
+    /// How long a batch that is not full waits while another one is under way. If not said, until
+    /// none is. A message that comes while nothing is under way never waits.
     pub fn linger(self, linger: Duration) -> Self {
         Self { linger, ..self }
     }
@@ -239,7 +253,7 @@ impl Producer {
         let room = self.bytes.clone().acquire_many_owned(wanted).await;
         let room = room.map_err(|_| ProducerError::Ended)?;
         let slot = self.commands.clone().reserve_owned().await.map_err(|_| ProducerError::Ended)?;
-        Ok(Permit { slot, room, is_json: self.is_json })
+        Ok(Permit { slot, room, reserved: bytes, is_json: self.is_json })
     }
 
     /// Waits for room, and submits.
@@ -262,7 +276,8 @@ impl Producer {
     /// Stores what was submitted before, then closes the stream, with a last message or without.
     ///
     /// # Errors
-    /// If something before was not stored, or the stream could not be closed.
+    /// If the producer has failed before, or the stream could not be closed. Messages that were
+    /// refused are told by their tickets, and do not keep the stream open.
     pub async fn close(&self, last: Option<Bytes>) -> Result<Receipt, ProducerError> {
         if let Some(last) = &last {
             check(last, self.is_json)?;
@@ -285,7 +300,12 @@ impl Permit {
     pub fn submit(self, message: impl Into<Bytes>) -> Ticket {
         let message = message.into();
         let (reply, answer) = oneshot::channel();
-        match check(&message, self.is_json) {
+        let (reserved, given) = (self.reserved, message.len());
+        let fits = match given <= reserved {
+            true => check(&message, self.is_json),
+            false => Err(ProducerError::LargerThanReserved { reserved, given }),
+        };
+        match fits {
             Ok(()) => {
                 self.slot.send(Command::Submit(Item { message, reply, _room: self.room }));
             }

@@ -50,14 +50,18 @@ pub(super) struct Owner {
     id: ProducerId,
     content_type: ContentType,
     packing: Packing,
-    /// Whether to claim a higher epoch when fenced.
-    claims: bool,
+    /// Whether to claim a higher epoch when fenced; if not said, only before anything was stored.
+    claims: Option<bool>,
     /// Whether the epoch is a guess that the first answer confirms.
     guesses: bool,
     /// Whether the server has stored something of this life.
     is_confirmed: bool,
+    /// Whether it ever has stored something of ours.
+    has_lived: bool,
     linger: Duration,
     in_flight_max: usize,
+    /// When the oldest message in line has waited long enough, by the clock of this process.
+    lingers_until: Option<Duration>,
     line: Line,
     calls: FuturesUnordered<Call>,
     barrier: Option<Barrier>,
@@ -79,11 +83,13 @@ impl Owner {
             id: settings.id,
             content_type,
             packing,
-            claims: settings.claims.unwrap_or(settings.epoch.is_none()),
+            claims: settings.claims,
             guesses: settings.epoch.is_none(),
             is_confirmed: false,
+            has_lived: false,
             linger: settings.linger,
             in_flight_max: settings.in_flight_max,
+            lingers_until: None,
             line: Line::new(epoch, settings.batch_bytes_max, settings.batch_messages_max),
             calls: FuturesUnordered::new(),
             barrier: None,
@@ -95,14 +101,12 @@ impl Owner {
 
     pub(super) async fn run(mut self, mut inbox: mpsc::Receiver<Command>) {
         let mut is_open = true;
-        let mut has_lingered = false;
         loop {
-            self.send_what_may_leave(has_lingered || !is_open);
+            self.send_what_may_leave(!is_open);
             self.pass_barrier();
             if !is_open && self.line.is_idle() {
                 return;
             }
-            has_lingered = false;
             match self.wait(&mut inbox, is_open).await {
                 Woken::Asked(Some(command)) => {
                     self.take(command);
@@ -114,7 +118,7 @@ impl Owner {
                 }
                 Woken::Asked(None) => is_open = false,
                 Woken::Answered(answered) => self.judge(answered.0, answered.1),
-                Woken::Lingered => has_lingered = true,
+                Woken::Lingered => {}
             }
         }
     }
@@ -127,7 +131,11 @@ impl Owner {
     fn take(&mut self, command: Command) {
         match command {
             Command::Submit(item) => match &self.dead {
-                None => self.line.submit(item),
+                None => {
+                    let clock = &self.stream.client.http.sys.clock;
+                    self.lingers_until.get_or_insert_with(|| clock.elapsed() + self.linger);
+                    self.line.submit(item);
+                }
                 Some(why) => {
                     let _ = item.reply.send(Err(why.clone()));
                 }
@@ -144,9 +152,13 @@ impl Owner {
         let asked =
             async { if may_take { inbox.recv().await } else { std::future::pending().await } };
         let clock = &self.stream.client.http.sys.clock;
-        let lingers = self.line.waiting() > 0 && !self.linger.is_zero();
+        // Without a linger of its own, a batch waits until none is under way.
+        let until = self.lingers_until.filter(|_| !self.linger.is_zero());
         let linger = async {
-            if lingers { clock.sleep(self.linger).await } else { std::future::pending().await }
+            match until {
+                Some(until) => clock.sleep(until.saturating_sub(clock.elapsed())).await,
+                None => std::future::pending().await,
+            }
         };
         let calls = &mut self.calls;
         let answered = async {
@@ -171,13 +183,22 @@ impl Owner {
         // Until the epoch is known to be ours, one batch goes ahead alone.
         let most = if self.is_confirmed { self.in_flight_max } else { 1 };
         while self.line.under_way() < most {
-            let is_idle = self.line.under_way() == 0 && self.linger.is_zero();
-            if !(is_idle || is_urgent || self.barrier.is_some() || self.line.is_full()) {
-                return;
+            let is_idle = self.line.under_way() == 0;
+            let is_due = is_urgent || self.barrier.is_some() || self.has_lingered();
+            if !(is_idle || is_due || self.line.is_full()) {
+                break;
             }
-            let Some(batch) = self.line.next_batch() else { return };
+            let Some(batch) = self.line.next_batch() else { break };
             self.send(batch);
         }
+        if self.line.waiting() == 0 {
+            self.lingers_until = None;
+        }
+    }
+
+    fn has_lingered(&self) -> bool {
+        let now = self.stream.client.http.sys.clock.elapsed();
+        !self.linger.is_zero() && self.lingers_until.is_some_and(|until| until <= now)
     }
 
     /// Lets who waits for an empty line go on.
@@ -237,7 +258,7 @@ impl Owner {
                 self.fenced(batch, current);
             }
             Ok(stored) => {
-                self.is_confirmed = true;
+                (self.is_confirmed, self.has_lived) = (true, true);
                 self.line.settled(batch.seq);
                 let receipt = Receipt {
                     tail: stored.tail,
@@ -272,7 +293,7 @@ impl Owner {
                 self.die(batch, ProducerError::Closed);
             }
             (status, ..) if status.is_client_error() && status.as_u16() != 429 => {
-                let why = ProducerError::from(Failure::Refused(Box::new(refusal)));
+                let why = ProducerError::Refused(Box::new(refusal));
                 self.failed = Some(why.clone());
                 self.line.skipped(batch.seq);
                 batch.tell(&Err(why));
@@ -289,7 +310,9 @@ impl Owner {
     }
 
     fn fenced(&mut self, batch: Batch, current: Epoch) {
-        if !self.claims {
+        // Whoever starts without an epoch claims one; later, another life has taken over for good.
+        let claims = self.claims.unwrap_or(self.guesses && !self.has_lived);
+        if !claims {
             return self.die(batch, ProducerError::Fenced { current });
         }
         self.is_confirmed = false;

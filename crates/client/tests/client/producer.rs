@@ -1,13 +1,13 @@
 //! Appends that are stored exactly once, in order.
 
-use client::{Client, Live, Producer, ProducerError, Stream, Token};
+use client::{Client, Live, OffsetToken, Producer, ProducerError, Stream};
 use sys::Sys;
 use wire::Epoch;
 
 use crate::support::{Act, Scripted, answer, at, connected, ours, settings, stream};
 
 async fn values(stream: &Stream) -> Vec<String> {
-    let mut reader = stream.reader(Token::start(), Live::Off);
+    let mut reader = stream.reader(OffsetToken::start(), Live::Off);
     let mut values = Vec::new();
     while let Some(batch) = reader.next().await.unwrap() {
         if !batch.data.is_empty() {
@@ -82,16 +82,41 @@ async fn a_new_life_is_claimed_and_fences_the_last() {
     // Without a claim, its first message would pass for a repetition of the other's.
     let second = start().await.unwrap();
     assert_eq!(second.append("2").await.unwrap().await.unwrap().epoch, Epoch::new(1));
-    assert_eq!(first.append("3").await.unwrap().await.unwrap().epoch, Epoch::new(2));
-    assert_eq!(values(&stream).await, ["1", "2", "3"]);
-
-    let strict = stream.producer("p".parse().unwrap()).epoch(Epoch::new(1)).start().await.unwrap();
-    let fenced = strict.append("4").await.unwrap().await.unwrap_err();
-    assert!(matches!(fenced, ProducerError::Fenced { current } if current == Epoch::new(2)));
-    let after = strict.append("5").await.unwrap().await.unwrap_err();
+    let fenced = first.append("3").await.unwrap().await.unwrap_err();
+    assert!(matches!(fenced, ProducerError::Fenced { current } if current == Epoch::new(1)));
+    let after = first.append("4").await.unwrap().await.unwrap_err();
     assert!(matches!(after, ProducerError::Fenced { .. }), "{after:?}");
-    assert!(strict.flush().await.is_err());
-    assert_eq!(values(&stream).await.len(), 3);
+    assert!(first.flush().await.is_err());
+    assert_eq!(values(&stream).await, ["1", "2"]);
+
+    let named = stream.producer("p".parse().unwrap()).epoch(Epoch::new(0)).start().await.unwrap();
+    let fenced = named.append("5").await.unwrap().await.unwrap_err();
+    assert!(matches!(fenced, ProducerError::Fenced { .. }), "{fenced:?}");
+    let stubborn = stream.producer("p".parse().unwrap()).epoch(Epoch::new(0)).claims(true);
+    let stubborn = stubborn.start().await.unwrap();
+    assert_eq!(stubborn.append("6").await.unwrap().await.unwrap().epoch, Epoch::new(2));
+    assert_eq!(values(&stream).await, ["1", "2", "6"]);
+}
+
+#[tokio::test]
+async fn a_batch_lingers_from_its_first_message_and_a_lone_one_does_not() {
+    let stored = "producer-epoch: 0\r\nproducer-seq: 0\r\n";
+    let stored = Act::Say(answer("200 OK", &format!("{}{stored}", at("1")), ""));
+    let script = vec![stored, Act::SayAndFreeze(String::new()), Act::SayAndFreeze(String::new())];
+    let server = Scripted::start(script).await;
+    let producer = server.stream().producer("p".parse().unwrap());
+    let producer = producer.content_type("text/plain".parse().unwrap());
+    let ms = std::time::Duration::from_millis;
+    let producer = producer.linger(ms(50)).start().await.unwrap();
+    producer.append("alone").await.unwrap().await.unwrap();
+    // The second batch is never answered, so the third leaves because it has lingered, although
+    // there is always another message behind it.
+    let mut tickets = Vec::new();
+    while server.asked().len() < 3 {
+        assert!(tickets.len() < 2_000, "messages that keep coming hold nothing back");
+        tickets.push(producer.append("and another").await.unwrap());
+        Sys::real().clock.sleep(ms(5)).await;
+    }
 }
 
 #[tokio::test]
@@ -195,7 +220,7 @@ async fn a_refused_batch_leaves_its_number_to_the_next() {
     let producer = producer.start().await.unwrap();
     producer.append("1").await.unwrap().await.unwrap();
     let large = producer.append("large").await.unwrap();
-    assert!(matches!(large.await, Err(ProducerError::Failed(_))));
+    assert!(matches!(large.await, Err(ProducerError::Refused(_))));
     assert_eq!(producer.append("2").await.unwrap().await.unwrap().seq.get(), 1);
 }
 
@@ -227,6 +252,8 @@ async fn room_is_given_back_and_a_line_that_is_full_waits() {
     assert!(Sys::real().clock.timeout(soon, &mut waiting).await.is_err(), "all room is taken");
     drop(permits);
     waiting.await.unwrap().submit("x").await.unwrap();
+    let larger = producer.reserve(4).await.unwrap().submit("five!").await;
+    assert!(matches!(larger, Err(ProducerError::LargerThanReserved { reserved: 4, given: 5 })));
     assert!(producer.reserve(most + 1).await.is_err());
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use client::{Client, Failure, Live, Reader, Token};
+use client::{Client, Failure, Live, OffsetToken, Reader};
 use sys::Sys;
 
 use crate::support::{Act, Scripted, answer, at, connected, event, events, ours, settings, stream};
@@ -31,7 +31,7 @@ async fn every_way_to_follow_sees_the_whole_stream() {
         let stream = stream(&client, "text/plain").await;
         let producer = stream.producer("p".parse().unwrap()).start().await.unwrap();
         producer.append("before ").await.unwrap().await.unwrap();
-        let mut reader = stream.reader(Token::start(), live);
+        let mut reader = stream.reader(OffsetToken::start(), live);
         let first = reader.next().await.unwrap().unwrap();
         assert_eq!((&first.data[..], first.is_up_to_date), (&b"before "[..], true), "{live:?}");
         for word in ["one ", "two "] {
@@ -47,7 +47,7 @@ async fn every_way_to_follow_sees_the_whole_stream() {
 async fn without_following_a_reader_ends_at_the_tail() {
     let script = vec![plain("one ", "1", ""), plain("two", "2", UP_TO_DATE)];
     let server = Scripted::start(script).await;
-    let mut reader = server.stream().reader(Token::start(), Live::Off);
+    let mut reader = server.stream().reader(OffsetToken::start(), Live::Off);
     assert_eq!(&reader.next().await.unwrap().unwrap().data[..], b"one ");
     assert_eq!(&reader.next().await.unwrap().unwrap().data[..], b"two");
     assert_eq!(reader.next().await.unwrap(), None);
@@ -64,7 +64,7 @@ async fn events_that_break_are_resumed_from_the_last_offset() {
         Act::SayAndLeave(events(&event("two", "2", CLOSING))),
     ];
     let server = Scripted::start(script).await;
-    assert_eq!(all(server.stream().reader(Token::start(), Live::Auto)).await, "one two");
+    assert_eq!(all(server.stream().reader(OffsetToken::start(), Live::Auto)).await, "one two");
     assert!(server.asked()[1].contains("live=sse&offset=0 "), "{:?}", server.asked());
     assert!(server.asked()[2].contains("live=sse&offset=1 "), "{:?}", server.asked());
 }
@@ -75,7 +75,7 @@ async fn events_that_do_not_hold_give_way_to_long_polls() {
     let script =
         vec![hang_up(), hang_up(), hang_up(), plain("one ", "1", ""), plain("two", "2", CLOSED)];
     let server = Scripted::start(script).await;
-    assert_eq!(all(server.stream().reader(Token::start(), Live::Sse)).await, "one two");
+    assert_eq!(all(server.stream().reader(OffsetToken::start(), Live::Sse)).await, "one two");
     assert!(server.asked()[3].contains("live=long-poll&offset=-1 "), "{:?}", server.asked());
 }
 
@@ -83,7 +83,7 @@ async fn events_that_do_not_hold_give_way_to_long_polls() {
 async fn a_server_without_events_is_polled() {
     let script = vec![plain("no events", "0", ""), plain("one", "1", CLOSED)];
     let server = Scripted::start(script).await;
-    assert_eq!(all(server.stream().reader(Token::start(), Live::Sse)).await, "one");
+    assert_eq!(all(server.stream().reader(OffsetToken::start(), Live::Sse)).await, "one");
 }
 
 #[tokio::test]
@@ -96,14 +96,14 @@ async fn a_connection_that_went_silent_is_given_up() {
     let mut settings = settings(server.address);
     settings.silence_max = Duration::from_millis(50);
     let stream = Client::new(&Sys::real(), settings).stream(&"a/stream".parse().unwrap());
-    assert_eq!(all(stream.reader(Token::start(), Live::Sse)).await, "one two");
+    assert_eq!(all(stream.reader(OffsetToken::start(), Live::Sse)).await, "one two");
 }
 
 #[tokio::test]
 async fn a_reader_that_is_dropped_in_mid_wait_loses_nothing() {
     let client = connected(ours().await).await;
     let stream = stream(&client, "text/plain").await;
-    let mut reader = stream.reader(Token::start(), Live::Sse);
+    let mut reader = stream.reader(OffsetToken::start(), Live::Sse);
     assert!(reader.next().await.unwrap().unwrap().is_up_to_date);
     let waiting = Sys::real().clock.timeout(Duration::from_millis(20), reader.next()).await;
     assert!(waiting.is_err(), "there is nothing yet");
@@ -121,12 +121,12 @@ async fn what_cannot_be_read_is_an_error_and_not_a_silence() {
         "event: data\ndata:\u{0}\n\nevent: control\ndata:[]\n\n",
     ] {
         let server = Scripted::start(vec![Act::SayAndFreeze(events(text))]).await;
-        let mut reader = server.stream().reader(Token::start(), Live::Sse);
+        let mut reader = server.stream().reader(OffsetToken::start(), Live::Sse);
         let failure = reader.next().await.unwrap_err();
         assert!(matches!(failure, Failure::Unreadable(_)), "{text:?}: {failure:?}");
     }
     let server = Scripted::start(vec![Act::Say(answer("200 OK", "", "no offset"))]).await;
-    let failure = server.stream().reader(Token::start(), Live::Off).next().await.unwrap_err();
+    let failure = server.stream().reader(OffsetToken::start(), Live::Off).next().await.unwrap_err();
     assert!(matches!(failure, Failure::Unreadable(_)), "{failure:?}");
 }
 
@@ -137,6 +137,6 @@ async fn bytes_come_through_events_as_they_are() {
     let bytes: Vec<u8> = (0..=255).collect();
     let producer = stream.producer("p".parse().unwrap()).start().await.unwrap();
     producer.close(Some(bytes.clone().into())).await.unwrap();
-    let mut reader = stream.reader(Token::start(), Live::Sse);
+    let mut reader = stream.reader(OffsetToken::start(), Live::Sse);
     assert_eq!(reader.next().await.unwrap().unwrap().data, bytes);
 }
