@@ -26,11 +26,15 @@ pub const REQUESTS_PER_RETRY: u32 = 5;
 pub const RETRY_AFTER_MAX: Duration = Duration::from_secs(60);
 /// Content types that are remembered.
 pub const CONTENT_TYPES_MAX: usize = 4096;
+/// A live answer that says nothing and comes sooner than this did not wait; so we do.
+pub const QUICK_ANSWER: Duration = Duration::from_millis(100);
 /// Pause between two requests that wait for a tail.
 pub const POLL_PAUSE: Duration = Duration::from_millis(5);
 /// Bytes that a producer may hold that are not stored yet.
 pub const PRODUCER_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// Messages that a producer may hold that are not stored yet.
 pub const PRODUCER_MESSAGES_MAX: usize = 65_536;
+/// Epochs that a producer claims in a row without storing anything.
+pub const CLAIMS_MAX: u32 = 8;
 /// Batches of one producer that may be under way.
 pub const IN_FLIGHT_MAX: usize = 64;

@@ -78,6 +78,11 @@ struct Document {
 }
 
 impl Failure {
+    /// The same, if an earlier attempt may have done what this one was refused.
+    pub(crate) fn in_doubt(refusal: &Refusal) -> Self {
+        Self::Unreachable(format!("an earlier attempt may have been heard, and then: {refusal}"))
+    }
+
     /// True if there is nothing where an earlier attempt, whose answer was lost, may have taken
     /// it away.
     pub(crate) fn is_own_delete(&self) -> bool {

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use bytes::Bytes;
-use http::{HeaderMap, StatusCode};
+use http::{HeaderMap, Method, StatusCode};
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
 use serde::Deserialize;
@@ -21,10 +21,10 @@ use wire::{
 
 use crate::{
     Failure, OffsetToken, Stream,
-    caps::{EVENT_BYTES_MAX, SHORT_LIFE, SHORT_LIVES_MAX},
+    caps::{EVENT_BYTES_MAX, QUICK_ANSWER, SHORT_LIFE, SHORT_LIVES_MAX},
     failure::parsed,
     stream::{is_true, tail},
-    transport::Ask,
+    transport::{Ask, Repeat},
 };
 
 /// How a reader waits for what comes.
@@ -50,6 +50,7 @@ pub struct Reader {
     /// Where the next read begins.
     from: OffsetToken,
     cursor: Option<String>,
+    content_type: Option<ContentType>,
     is_caught_up: bool,
     /// Whether whoever reads knows that there is no more for now.
     has_told_tail: bool,
@@ -67,7 +68,7 @@ pub struct Reader {
 pub struct Batch {
     /// The bytes; in JSON mode one array. Nothing, if only the place is news.
     pub data: Bytes,
-    /// What they are, if the server said; events do not.
+    /// What they are, if the server said.
     pub content_type: Option<ContentType>,
     /// Where to go on.
     pub next: OffsetToken,
@@ -83,7 +84,9 @@ struct Events {
     body: Incoming,
     reader: EventReader,
     is_base64: bool,
+    content_type: Option<ContentType>,
     data: Vec<Bytes>,
+    data_bytes: usize,
     began_at: Duration,
 }
 
@@ -119,6 +122,7 @@ impl Reader {
             live,
             from,
             cursor: None,
+            content_type: None,
             is_caught_up,
             has_told_tail: false,
             is_over: false,
@@ -174,8 +178,26 @@ impl Reader {
         http.pause(self.failures, failure).await
     }
 
+    /// Learns what events do not tell: what the stream holds, and where "now" is, so that a break
+    /// loses nothing.
+    async fn prepare(&mut self) -> Result<(), Failure> {
+        let is_now = self.from == OffsetToken::now();
+        let needs_type = self.is_caught_up && self.content_type.is_none();
+        if self.live == Live::Off || !(is_now || needs_type) {
+            return Ok(());
+        }
+        let ask = self.stream.ask(Method::HEAD, Repeat::Safe);
+        let answer = self.stream.client.http.ask_once(&ask).await?;
+        self.content_type = content_type(&answer.headers);
+        if is_now {
+            self.from = tail(&answer.headers)?;
+        }
+        Ok(())
+    }
+
     /// Asks for more, in the way that suits the moment.
     async fn ask(&mut self) -> Result<Option<Batch>, Failure> {
+        self.prepare().await?;
         let wants_events = matches!(self.live, Live::Sse | Live::Auto);
         if self.is_caught_up && wants_events && self.short_lives < SHORT_LIVES_MAX {
             self.events = Some(self.connect().await?);
@@ -184,6 +206,8 @@ impl Reader {
         let is_live = self.is_caught_up && self.live != Live::Off;
         // Retries are counted here, so that those of a request do not multiply them.
         let ask = self.request(is_live.then_some("long-poll"));
+        let clock = self.stream.client.http.sys.clock.clone();
+        let asked_at = clock.elapsed();
         let answer = self.stream.client.http.ask_once(&ask).await?;
         let batch = Batch {
             is_up_to_date: is_true(&answer.headers, headers::UP_TO_DATE)
@@ -193,6 +217,16 @@ impl Reader {
             content_type: content_type(&answer.headers),
             data: without_nothing(&answer.headers, answer.body),
         };
+        self.content_type = content_type(&answer.headers).or(self.content_type.take());
+        let is_idle = batch.data.is_empty() && batch.next == self.from && !batch.is_closed;
+        if is_idle && !is_live && !batch.is_up_to_date {
+            let why = "the server gives nothing, and does not say that there is nothing";
+            return Err(Failure::Unreadable(why.to_owned()));
+        }
+        if is_idle && is_live && clock.elapsed() - asked_at < QUICK_ANSWER {
+            // A server that does not wait must not be asked in a hurry.
+            clock.sleep(QUICK_ANSWER).await;
+        }
         Ok(self.advance(batch, answer.status, parsed(&answer.headers, headers::CURSOR)))
     }
 
@@ -240,7 +274,9 @@ impl Reader {
             body,
             reader: EventReader::new(EVENT_BYTES_MAX),
             is_base64: encoding.is_some_and(|encoding| encoding.eq_ignore_ascii_case("base64")),
+            content_type: self.content_type.clone(),
             data: Vec::new(),
+            data_bytes: 0,
             began_at: http.sys.clock.elapsed(),
         })
     }
@@ -284,6 +320,32 @@ impl Reader {
 }
 
 impl Events {
+    fn keep<T>(&mut self, bytes: Bytes) -> Result<Option<T>, Failure> {
+        self.data_bytes += bytes.len();
+        if self.data_bytes > EVENT_BYTES_MAX {
+            let why = "too much data comes without a word of where it ends";
+            return Err(Failure::Unreadable(why.to_owned()));
+        }
+        self.data.push(bytes);
+        Ok(None)
+    }
+
+    /// All data since the last control event: arrays of JSON become one, bytes follow each other.
+    fn take_data(&mut self) -> Bytes {
+        self.data_bytes = 0;
+        let parts = std::mem::take(&mut self.data);
+        let is_json = self.content_type.as_ref().is_some_and(ContentType::is_json);
+        match (parts.as_slice(), is_json) {
+            ([only], true) if only.trim_ascii() == b"[]" => Bytes::new(),
+            ([only], _) => only.clone(),
+            (arrays, true) => match arrays.iter().map(json::split).collect::<Result<Vec<_>, _>>() {
+                Ok(runs) if !runs.is_empty() => json::join(&runs),
+                _ => arrays.concat().into(),
+            },
+            (parts, false) => parts.concat().into(),
+        }
+    }
+
     /// What an event says: data is kept until its place is known.
     fn take(&mut self, event: &Event) -> Result<Option<(Batch, Option<String>)>, Failure> {
         let unreadable = |what: &str, error: &dyn std::fmt::Display| {
@@ -293,20 +355,16 @@ impl Events {
             "data" if self.is_base64 => {
                 let text: String = event.data.split_ascii_whitespace().collect();
                 let bytes = STANDARD.decode(text).map_err(|error| unreadable("base64", &error))?;
-                self.data.push(bytes.into());
-                Ok(None)
+                self.keep(bytes.into())
             }
-            "data" => {
-                self.data.push(Bytes::copy_from_slice(event.data.as_bytes()));
-                Ok(None)
-            }
+            "data" => self.keep(Bytes::copy_from_slice(event.data.as_bytes())),
             "control" => {
                 let control: Control = serde_json::from_str(&event.data)
                     .map_err(|error| unreadable("a control event", &error))?;
                 let next = control.stream_next_offset.parse();
                 let batch = Batch {
-                    data: joined(&std::mem::take(&mut self.data)),
-                    content_type: None,
+                    data: self.take_data(),
+                    content_type: self.content_type.clone(),
                     next: next.map_err(|error| unreadable("an offset", &error))?,
                     is_up_to_date: control.up_to_date || control.stream_closed,
                     is_closed: control.stream_closed,
@@ -315,23 +373,6 @@ impl Events {
             }
             _ => Ok(None),
         }
-    }
-}
-
-/// Several data events before one control event: arrays become one, bytes follow each other.
-fn joined(parts: &[Bytes]) -> Bytes {
-    let is_array = |part: &Bytes| part.starts_with(b"[");
-    match parts {
-        [] => Bytes::new(),
-        [only] if only.trim_ascii() == b"[]" => Bytes::new(),
-        [only] => only.clone(),
-        arrays if arrays.iter().all(is_array) => {
-            match arrays.iter().map(json::split).collect::<Result<Vec<_>, _>>() {
-                Ok(runs) => json::join(&runs),
-                Err(_) => arrays.concat().into(),
-            }
-        }
-        parts => parts.concat().into(),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::{fmt, time::Duration};
 
-use http::{HeaderMap, HeaderValue, Uri, header};
+use http::{HeaderMap, HeaderName, HeaderValue, Uri, header};
 use thiserror::Error;
 use wake::Answer;
 
@@ -42,12 +42,21 @@ pub trait Badge: fmt::Debug + Send + Sync {
 }
 
 /// Headers and query parameters.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct Extras {
     /// Headers.
     pub headers: HeaderMap,
     /// Query parameters.
     pub params: Vec<(String, String)>,
+}
+
+impl fmt::Debug for Extras {
+    /// Names only: values may be secret.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let params: Vec<&str> = self.params.iter().map(|(name, _)| name.as_str()).collect();
+        let headers: Vec<&str> = self.headers.keys().map(HeaderName::as_str).collect();
+        f.debug_struct("Extras").field("headers", &headers).field("params", &params).finish()
+    }
 }
 
 /// A token that stays the same.
@@ -69,7 +78,9 @@ impl Settings {
         let base = url.trim_end_matches('/');
         let uri: Uri = base.parse().map_err(|_| bad())?;
         let is_http = matches!(uri.scheme_str(), Some("http" | "https"));
-        if !is_http || uri.host().is_none_or(str::is_empty) || uri.query().is_some() {
+        // A password in a URL is shown wherever the URL is.
+        let is_bare = !uri.authority().is_some_and(|authority| authority.as_str().contains('@'));
+        if !is_http || !is_bare || uri.host().is_none_or(str::is_empty) || uri.query().is_some() {
             return Err(bad());
         }
         let path = if matches!(uri.path(), "" | "/") { STREAM_ROOT } else { "" };
@@ -156,6 +167,7 @@ mod tests {
             ("ftp://a.example", None),
             ("http://", None),
             ("http://a.example/?x=y", None),
+            ("http://user:secret@a.example/", None),
         ] {
             assert_eq!(Settings::new(url).ok().map(|s| s.root), root.map(str::to_owned), "{url}");
         }
@@ -165,5 +177,9 @@ mod tests {
     fn tokens_are_not_shown() {
         assert_eq!(format!("{:?}", Bearer::new("secret").unwrap()), "Bearer");
         assert!(Bearer::new("a\nb").is_err());
+        let mut extras = Extras::default();
+        extras.headers.insert("x-key", "secret".parse().unwrap());
+        extras.params.push(("key".to_owned(), "secret".to_owned()));
+        assert!(!format!("{extras:?}").contains("secret"));
     }
 }

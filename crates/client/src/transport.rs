@@ -4,7 +4,7 @@ use std::{error::Error, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
-use http_body_util::{BodyExt as _, Full, Limited};
+use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
 use hyper::body::Incoming;
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::{
@@ -129,7 +129,7 @@ impl Http {
             if !self.settings.retry.allows(attempts) || !may_repeat(ask.repeat, &failure) {
                 return Err(after_others(failure, is_repeated));
             }
-            is_repeated |= matches!(failure, Failure::Unreachable(_));
+            is_repeated |= leaves_doubt(&failure);
             self.pause(attempts, failure).await?;
         }
     }
@@ -147,7 +147,10 @@ impl Http {
         let body = self.sys.clock.timeout(self.settings.patience, body).await;
         let lost = |why: String| Failure::Unreachable(why);
         let body = body.map_err(|_| lost("the answer does not end".to_owned()))?;
-        let body = body.map_err(|error| lost(told(&*error)))?;
+        let body = body.map_err(|error| match error.is::<LengthLimitError>() {
+            true => Failure::Unreadable(format!("it has more than {ANSWER_BYTES_MAX} bytes")),
+            false => lost(told(&*error)),
+        })?;
         Ok((head.status, head.headers, body.to_bytes()))
     }
 
@@ -220,6 +223,16 @@ impl Http {
         let agent = HeaderValue::from_static(concat!("headwater/", env!("CARGO_PKG_VERSION")));
         request.headers_mut().entry(header::USER_AGENT).or_insert(agent);
         Ok(request)
+    }
+}
+
+/// True if what was asked may have happened all the same.
+fn leaves_doubt(failure: &Failure) -> bool {
+    match failure {
+        Failure::Unreachable(_) => true,
+        // Whoever is busy has done nothing; whoever failed may have failed afterwards.
+        Failure::Refused(refusal) => !matches!(refusal.status.as_u16(), 429 | 503),
+        Failure::NotConnected(_) | Failure::Unreadable(_) | Failure::Unaskable(_) => false,
     }
 }
 

@@ -54,6 +54,7 @@ values! {
     NOSNIFF = "nosniff";
     CROSS_ORIGIN = "cross-origin";
     ACCEPT_ENCODING = "accept-encoding";
+    ENCODING_AND_FRAMING = "accept-encoding, stream-framing";
     GZIP = "gzip";
     BASE64 = "base64";
     LENGTH = "length";

@@ -87,6 +87,10 @@ pub(super) fn append(failure: Failure, append: &Append) -> AppendError {
         Ok(refusal) => refusal,
         Err(why) => return why.into(),
     };
+    let is_gap = refusal.headers.contains_key(headers::PRODUCER_EXPECTED_SEQ);
+    if refusal.is_repeated && !is_gap {
+        return Failure::in_doubt(&refusal).into_unavailable().into();
+    }
     let tail = refusal.header(headers::NEXT_OFFSET).unwrap_or_default();
     match (refusal.code.as_str(), refusal.status.as_u16()) {
         (_, 404) => StreamNotFound.into(),

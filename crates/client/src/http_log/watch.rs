@@ -50,7 +50,10 @@ async fn listen(client: &Client, glob: &Glob, hints: &Hints) {
             Err(failure) => failure,
         };
         failures += 1;
-        tracing::debug!(%failure, failures, "watching again after a pause");
+        match failures {
+            1 => tracing::warn!(%failure, "watching again after a pause"),
+            _ => tracing::debug!(%failure, failures, "watching again after a pause"),
+        }
         let pause = http.settings.retry.pause(failures, &http.sys.chance);
         http.sys.clock.sleep(pause).await;
     }
@@ -66,9 +69,16 @@ async fn hear(client: &Client, mut body: Incoming, hints: &Hints) {
             hints.tell(Moved::Resync);
         }
         events.push(&bytes);
-        while let Ok(Some(event)) = events.next_event() {
-            if let Some(moved) = read(&event) {
-                hints.tell(moved);
+        loop {
+            match events.next_event() {
+                Ok(Some(event)) => {
+                    if let Some(moved) = read(&event) {
+                        hints.tell(moved);
+                    }
+                }
+                Ok(None) => break,
+                // Nothing that follows can be trusted.
+                Err(_) => return,
             }
         }
     }

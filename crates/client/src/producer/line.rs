@@ -90,6 +90,11 @@ impl Line {
         self.waiting.push_back(item);
     }
 
+    /// True while nothing may leave, because numbers are about to change.
+    pub(super) fn is_renumbering(&self) -> bool {
+        self.renumbering.is_some()
+    }
+
     pub(super) fn waiting(&self) -> usize {
         self.waiting.len()
     }

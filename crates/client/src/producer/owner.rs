@@ -8,8 +8,11 @@ use futures_util::{
     stream::FuturesUnordered,
 };
 use http::{Method, StatusCode};
+use sys::Sys;
 use tokio::sync::{mpsc, oneshot};
-use wire::{ContentType, Epoch, Producer, ProducerId, ProducerSeq, framing, headers};
+use wire::{
+    ContentType, Epoch, Producer, ProducerId, ProducerSeq, caps::INTEGER_MAX, framing, headers,
+};
 
 use super::{
     ProducerError, ProducerSettings, Receipt, closing,
@@ -17,7 +20,7 @@ use super::{
 };
 use crate::{
     Dialect, Failure, Refusal, Stream,
-    caps::PRODUCER_MESSAGES_MAX,
+    caps::{CLAIMS_MAX, PRODUCER_MESSAGES_MAX},
     stream::{Stored, is_true, with_closing, with_producer, with_type},
     transport::{Ask, Repeat},
 };
@@ -45,6 +48,17 @@ enum Barrier {
     Close(Closer),
 }
 
+/// How far an epoch is ours alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Title {
+    /// Whoever started the producer says so.
+    Given,
+    /// Nobody else can have drawn it.
+    Drawn,
+    /// It follows the one that fenced us, so another may have claimed it, too.
+    Claimed,
+}
+
 pub(super) struct Owner {
     stream: Stream,
     id: ProducerId,
@@ -52,8 +66,10 @@ pub(super) struct Owner {
     packing: Packing,
     /// Whether to claim a higher epoch when fenced; if not said, only before anything was stored.
     claims: Option<bool>,
-    /// Whether the epoch is a guess that the first answer confirms.
-    guesses: bool,
+    /// How far the epoch is ours alone.
+    title: Title,
+    /// Epochs claimed since something was stored.
+    claimed: u32,
     /// Whether the server has stored something of this life.
     is_confirmed: bool,
     /// Whether it ever has stored something of ours.
@@ -78,13 +94,16 @@ impl Owner {
             (false, Dialect::Headwater) => Packing::Framed,
             (false, Dialect::Protocol) => Packing::Joined,
         };
-        let epoch = settings.epoch.unwrap_or(Epoch::new(0));
+        let drawn = || draw_epoch(&settings.stream.client.http.sys);
+        let title = if settings.epoch.is_some() { Title::Given } else { Title::Drawn };
+        let epoch = settings.epoch.unwrap_or_else(drawn);
         Self {
             id: settings.id,
             content_type,
             packing,
             claims: settings.claims,
-            guesses: settings.epoch.is_none(),
+            title,
+            claimed: 0,
             is_confirmed: false,
             has_lived: false,
             linger: settings.linger,
@@ -257,8 +276,18 @@ impl Owner {
                 let current = self.line.epoch;
                 self.fenced(batch, current);
             }
+            Ok(stored) if self.is_anybodys(&batch, &stored) => {
+                let why = "an earlier attempt got no answer, and another life had the same epoch";
+                self.die(batch, Failure::Unreachable(why.to_owned()).into());
+            }
+            Ok(stored) if batch.closer.is_some() && !stored.is_closed => {
+                let why = "the server did not close the stream".to_owned();
+                self.die(batch, Failure::Unreadable(why).into());
+            }
             Ok(stored) => {
-                (self.is_confirmed, self.has_lived) = (true, true);
+                // What an old epoch stored says nothing of the one that is being claimed.
+                self.is_confirmed |= !self.line.is_renumbering();
+                (self.has_lived, self.claimed) = (true, 0);
                 self.line.settled(batch.seq);
                 let receipt = Receipt {
                     tail: stored.tail,
@@ -268,27 +297,37 @@ impl Owner {
                 };
                 batch.tell(&Ok(receipt));
             }
+            Err(failure) if self.dead.is_some() => self.die(batch, failure.into()),
             Err(Failure::Refused(refusal)) => self.refused(batch, *refusal),
             Err(failure) => self.die(batch, failure.into()),
         }
     }
 
-    /// True if the first batch of a life that we guessed was there already, and we did not put it
-    /// there: somebody else has lived this life.
+    /// True if the first batch of a life that nobody gave us was there already, and we did not put
+    /// it there: somebody else has lived this life.
     fn is_strangers(&self, batch: &Batch, stored: &Stored) -> bool {
-        self.guesses
-            && !self.is_confirmed
-            && batch.seq == ProducerSeq::FIRST
-            && stored.is_duplicate
-            && !stored.is_repeated
+        self.is_known_first(batch, stored) && !stored.is_repeated
+    }
+
+    /// The same, but we may have put it there ourselves.
+    fn is_anybodys(&self, batch: &Batch, stored: &Stored) -> bool {
+        let is_ours_alone = self.title == Title::Drawn;
+        self.is_known_first(batch, stored) && stored.is_repeated && !is_ours_alone
+    }
+
+    fn is_known_first(&self, batch: &Batch, stored: &Stored) -> bool {
+        let is_known = stored.is_duplicate || (batch.closer.is_some() && !stored.is_closed);
+        let is_first = batch.seq == ProducerSeq::FIRST && !self.is_confirmed;
+        self.title != Title::Given && is_first && is_known
     }
 
     fn refused(&mut self, batch: Batch, refusal: Refusal) {
         let expected: Option<ProducerSeq> = refusal.header(headers::PRODUCER_EXPECTED_SEQ);
         let current: Option<Epoch> = refusal.header(headers::PRODUCER_EPOCH);
         match (refusal.status, current, expected) {
-            (StatusCode::FORBIDDEN, Some(current), _) => self.fenced(batch, current),
             (StatusCode::CONFLICT, _, Some(expected)) => self.early(batch, expected),
+            _ if refusal.is_repeated => self.die(batch, Failure::in_doubt(&refusal).into()),
+            (StatusCode::FORBIDDEN, Some(current), _) => self.fenced(batch, current),
             (StatusCode::CONFLICT, ..) if is_true(&refusal.headers, headers::CLOSED) => {
                 self.die(batch, ProducerError::Closed);
             }
@@ -311,12 +350,17 @@ impl Owner {
 
     fn fenced(&mut self, batch: Batch, current: Epoch) {
         // Whoever starts without an epoch claims one; later, another life has taken over for good.
-        let claims = self.claims.unwrap_or(self.guesses && !self.has_lived);
-        if !claims {
+        let claims = self.claims.unwrap_or(self.title == Title::Drawn && !self.has_lived);
+        let next = current.get().max(self.line.epoch.get()) + 1;
+        if !claims || self.claimed == CLAIMS_MAX || next > INTEGER_MAX {
             return self.die(batch, ProducerError::Fenced { current });
         }
         self.is_confirmed = false;
-        self.line.claimed(batch, Epoch::new(current.get().max(self.line.epoch.get()) + 1));
+        self.claimed += 1;
+        if self.title == Title::Given {
+            self.title = Title::Claimed;
+        }
+        self.line.claimed(batch, Epoch::new(next));
     }
 
     /// What was sent may be stored or not, so nothing that follows may be sent.
@@ -335,4 +379,11 @@ impl Owner {
         self.failed.get_or_insert(why);
         self.dead.get_or_insert(rest);
     }
+}
+
+/// An epoch above those of earlier lives that nobody else draws: the time, and chance for those
+/// who begin at the same moment.
+fn draw_epoch(sys: &Sys) -> Epoch {
+    let drawn = sys.clock.unix_ms().get().saturating_mul(1000) + sys.chance.below(1000);
+    Epoch::new(drawn.min(INTEGER_MAX))
 }

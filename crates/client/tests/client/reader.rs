@@ -20,6 +20,11 @@ fn plain(text: &str, offset: &str, rest: &str) -> Act {
     Act::Say(answer("200 OK", &format!("{}{rest}", at(offset)), text))
 }
 
+/// Who is to be followed by events is looked at first.
+fn looked_at() -> Act {
+    Act::Say(format!("HTTP/1.1 200 OK\r\n{}\r\n", at("0")))
+}
+
 const UP_TO_DATE: &str = "stream-up-to-date: true\r\n";
 const CLOSED: &str = "stream-up-to-date: true\r\nstream-closed: true\r\n";
 const CLOSING: &str = ",\"streamClosed\":true";
@@ -72,16 +77,22 @@ async fn events_that_break_are_resumed_from_the_last_offset() {
 #[tokio::test]
 async fn events_that_do_not_hold_give_way_to_long_polls() {
     let hang_up = || Act::SayAndLeave(events(""));
-    let script =
-        vec![hang_up(), hang_up(), hang_up(), plain("one ", "1", ""), plain("two", "2", CLOSED)];
+    let script = vec![
+        looked_at(),
+        hang_up(),
+        hang_up(),
+        hang_up(),
+        plain("one ", "1", ""),
+        plain("two", "2", CLOSED),
+    ];
     let server = Scripted::start(script).await;
     assert_eq!(all(server.stream().reader(OffsetToken::start(), Live::Sse)).await, "one two");
-    assert!(server.asked()[3].contains("live=long-poll&offset=-1 "), "{:?}", server.asked());
+    assert!(server.asked()[4].contains("live=long-poll&offset=-1 "), "{:?}", server.asked());
 }
 
 #[tokio::test]
 async fn a_server_without_events_is_polled() {
-    let script = vec![plain("no events", "0", ""), plain("one", "1", CLOSED)];
+    let script = vec![looked_at(), plain("no events", "0", ""), plain("one", "1", CLOSED)];
     let server = Scripted::start(script).await;
     assert_eq!(all(server.stream().reader(OffsetToken::start(), Live::Sse)).await, "one");
 }
@@ -89,6 +100,7 @@ async fn a_server_without_events_is_polled() {
 #[tokio::test]
 async fn a_connection_that_went_silent_is_given_up() {
     let script = vec![
+        looked_at(),
         Act::SayAndFreeze(events(&event("one ", "1", ""))),
         Act::SayAndLeave(events(&event("two", "2", CLOSING))),
     ];
@@ -120,7 +132,7 @@ async fn what_cannot_be_read_is_an_error_and_not_a_silence() {
         "event: control\ndata:{\"streamNextOffset\":\"\"}\n\n",
         "event: data\ndata:\u{0}\n\nevent: control\ndata:[]\n\n",
     ] {
-        let server = Scripted::start(vec![Act::SayAndFreeze(events(text))]).await;
+        let server = Scripted::start(vec![looked_at(), Act::SayAndFreeze(events(text))]).await;
         let mut reader = server.stream().reader(OffsetToken::start(), Live::Sse);
         let failure = reader.next().await.unwrap_err();
         assert!(matches!(failure, Failure::Unreadable(_)), "{text:?}: {failure:?}");
@@ -128,6 +140,38 @@ async fn what_cannot_be_read_is_an_error_and_not_a_silence() {
     let server = Scripted::start(vec![Act::Say(answer("200 OK", "", "no offset"))]).await;
     let failure = server.stream().reader(OffsetToken::start(), Live::Off).next().await.unwrap_err();
     assert!(matches!(failure, Failure::Unreadable(_)), "{failure:?}");
+}
+
+#[tokio::test]
+async fn text_that_looks_like_json_is_text() {
+    let client = connected(ours().await).await;
+    let stream = stream(&client, "text/plain").await;
+    let producer = stream.producer("p".parse().unwrap()).start().await.unwrap();
+    producer.close(Some("[]".into())).await.unwrap();
+    assert_eq!(all(stream.reader(OffsetToken::start(), Live::Sse)).await, "[]");
+
+    let two = "event: data\ndata:[1]\n\n".to_owned() + &event("[2]", "2", CLOSING);
+    let server = Scripted::start(vec![looked_at(), Act::SayAndLeave(events(&two))]).await;
+    assert_eq!(all(server.stream().reader(OffsetToken::start(), Live::Sse)).await, "[1][2]");
+}
+
+#[tokio::test]
+async fn from_now_on_means_from_the_first_moment_on() {
+    let lost = Act::SayAndLeave(String::new());
+    let script = vec![looked_at(), lost, plain("one", "1", CLOSED)];
+    let server = Scripted::start(script).await;
+    let reader = server.stream().reader(OffsetToken::now(), Live::LongPoll);
+    assert_eq!(all(reader).await, "one");
+    assert!(server.asked()[2].contains("offset=0 "), "{:?}", server.asked());
+}
+
+#[tokio::test]
+async fn a_server_that_gives_nothing_for_ever_is_found_out() {
+    let server = Scripted::start(vec![plain("", "-1", ""); 3]).await;
+    let mut reader = server.stream().reader(OffsetToken::start(), Live::Off);
+    let failure = reader.next().await.unwrap_err();
+    assert!(matches!(failure, Failure::Unreadable(_)), "{failure:?}");
+    assert_eq!(server.asked().len(), 1);
 }
 
 #[tokio::test]
