@@ -28,13 +28,20 @@ In another terminal:
 `headwater help COMMAND` tells more about each command.";
 
 const DEV_NOTES: &str = "\
-Every option of `headwater serve` works here, too. Without --listen, the next free port is taken if
-4437 is in use.";
+Every option of `headwater serve` works here, too, and so do its signals. Without --listen, the next
+free port is taken if 4437 is in use.";
 
 const SERVE_NOTES: &str = "\
 Each option can also be given in the environment, as HEADWATER_ and its name in capitals
 (HEADWATER_DATA_DIR), or in the file named by --config, by its name (data-dir = \"streams\"). The
 command line wins over the environment, and the environment over the file.
+
+With --auth keys, the file named by --keys-file says who may do what (docs/auth.md tells more):
+
+  [[key]]
+  name = \"worker\"
+  token_sha256 = \"…\"   # 64 hex digits; or the token itself: token = \"…\"
+  scopes = [{ glob = \"chats/**\", allow = [\"read\", \"write\"] }]   # or \"admin\"
 
 SIGTERM or Ctrl-C lets answers under way finish and ends the server; a second ends it now. SIGHUP
 takes the keys that `headwater keys rotate` made.";

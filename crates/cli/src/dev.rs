@@ -27,6 +27,7 @@ pub(crate) fn run(flags: DevFlags) -> Result<(), Failure> {
     serve::runtime()?.block_on(async {
         let sys = Sys::real();
         let store = Store::open(&sys, config.engine).await?;
+        store.renew_keys_on_hangup(&sys)?;
         let usual_port = config.server.listen.port();
         let scheme = if config.server.tls.is_some() { "https" } else { "http" };
         let server = bind_near(&sys, &store, config.server, ports).await?;

@@ -12,6 +12,7 @@ use std::{
     net::{TcpListener, TcpStream},
     path::Path,
     process::{Child, Command, Stdio},
+    time::Duration,
 };
 
 use http::Method;
@@ -477,6 +478,35 @@ fn dev_welcomes_with_lines_that_work() {
     kill_process(Pid::from_child(&child), Signal::INT).unwrap();
     assert!(child.wait().unwrap().success());
     assert!(dir.path().join(".headwater").is_dir());
+}
+
+/// How many keys a server publishes.
+async fn keys_published(client: &Client) -> usize {
+    let answer = client.ask(Method::GET, "__ds/jwks.json").send().await.unwrap();
+    let document: Value = serde_json::from_slice(&answer.body).unwrap();
+    document["keys"].as_array().unwrap().len()
+}
+
+#[test]
+fn dev_takes_new_keys_at_a_hangup() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut child, welcome) = dev(dir.path());
+    let url = welcome.iter().find_map(|line| line.split_once("http://")).unwrap().1;
+    let client = Client::new(url.split([' ', '/']).next().unwrap());
+    let rotate = Program::in_dir(dir.path()).args(["keys", "rotate", "--data-dir", ".headwater"]);
+    assert_eq!(rotate.run().ok().lines().count(), 2);
+    Runtime::new().unwrap().block_on(async {
+        assert_eq!(keys_published(&client).await, 1);
+        kill_process(Pid::from_child(&child), Signal::HUP).unwrap();
+        let renewed = async {
+            while keys_published(&client).await != 2 {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(10), renewed).await.unwrap();
+    });
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    assert!(child.wait().unwrap().success());
 }
 
 /// Makes a stream whose messages stand in frames of their own, in one segment.

@@ -38,6 +38,16 @@ pub trait Subscriptions: fmt::Debug + Send + Sync {
     /// The subscription as it stands.
     fn get<'a>(&'a self, id: &'a SubscriptionId) -> Answer<'a, Result<View, ChangeError>>;
 
+    /// Why deliveries fail and when the next one is tried; none while they do not. Who cannot tell
+    /// says none, too: whether they fail is what [`View::is_failing`] says.
+    fn setback<'a>(
+        &'a self,
+        id: &'a SubscriptionId,
+    ) -> Answer<'a, Result<Option<Setback>, ChangeError>> {
+        let _ = id;
+        Box::pin(std::future::ready(Ok(None)))
+    }
+
     /// Ends it; whoever works on it is fenced.
     fn delete<'a>(&'a self, id: &'a SubscriptionId) -> Answer<'a, Result<(), ChangeError>>;
 
@@ -100,6 +110,15 @@ pub struct View {
     pub created_at: u64,
     /// True while deliveries fail.
     pub is_failing: bool,
+}
+
+/// What keeps a subscription from waking anybody.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Setback {
+    /// What went wrong last; none if nothing was tried since the process started.
+    pub last_error: Option<String>,
+    /// When it is tried again, in milliseconds since the Unix epoch.
+    pub next_attempt_at: u64,
 }
 
 /// A stream that a subscription follows.

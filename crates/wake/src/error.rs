@@ -58,7 +58,8 @@ pub struct NoPendingWork;
 /// An acknowledgement of what is not linked, was acknowledged before, or is not there yet.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error(
-    "{offset} cannot be acknowledged in {path}: acknowledge offsets from its last one to its tail"
+    "{offset} cannot be acknowledged in {path}: name streams that the wake lists, and offsets from \
+     the last one acknowledged to the tail"
 )]
 pub struct InvalidAck {
     /// The stream.

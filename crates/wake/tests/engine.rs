@@ -227,6 +227,10 @@ fn a_webhook_is_called_until_it_answers() {
         assert_eq!(first.len(), 1);
         assert_eq!((first[0].generation, &*first[0].base), (1, "https://me"));
         assert!(engine.get(&id("s")).await.unwrap().is_failing);
+        let setback = engine.setback(&id("s")).await.unwrap().unwrap();
+        assert_eq!(setback.last_error.as_deref(), Some("the webhook answered 503"));
+        let wait = setback.next_attempt_at - world.sys.clock.unix_ms().get();
+        assert!((700..=1_200).contains(&wait), "{wait} ms");
         world.pass(2).await;
         world.pass(3).await;
         let retries = world.calls();
@@ -234,6 +238,7 @@ fn a_webhook_is_called_until_it_answers() {
         assert_eq!(retries, [&first[..], &first[..]].concat(), "the same wake each time");
         let view = engine.get(&id("s")).await.unwrap();
         assert!(!view.is_failing);
+        assert_eq!(engine.setback(&id("s")).await.unwrap(), None);
         assert_eq!(view.links[0].acked, Some(first[0].streams[0].tail));
     });
 }
@@ -257,6 +262,8 @@ fn everything_goes_on_after_a_restart() {
         let engine = world.open().await;
         world.settle().await;
         assert_eq!(world.calls(), [], "the next attempt is not due");
+        let setback = engine.setback(&id("s")).await.unwrap().unwrap();
+        assert_eq!(setback.last_error, None, "nothing was tried yet");
         assert!(engine.get(&id("s")).await.unwrap().is_failing);
         world.pass(60).await;
         let after = world.calls();

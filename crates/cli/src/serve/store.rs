@@ -56,12 +56,13 @@ impl Store {
     }
 
     /// Takes the keys that stand in the directory whenever a `SIGHUP` comes. Keys that cannot be
-    /// read change nothing.
+    /// read change nothing, nor does a `SIGHUP` where there are none to read.
     pub(crate) fn renew_keys_on_hangup(&self, sys: &Sys) -> Result<(), Failure> {
+        let mut hangups = Hangups::listen().map_err(|error| Failure::about("signals", error))?;
         let (Some(dir), Some(engine)) = (self.keys_dir.clone(), &self.subscriptions) else {
+            // A signal that was listened for once does not end the process any more.
             return Ok(());
         };
-        let mut hangups = Hangups::listen().map_err(|error| Failure::about("signals", error))?;
         // Weak, for whoever closes the store must find itself alone with the engine.
         let (engine, owned) = (Arc::downgrade(engine), sys.clone());
         sys.spawn.task("hangups", async move {

@@ -5,8 +5,8 @@ use std::{collections::BTreeSet, sync::Arc};
 use http::{Method, Response, StatusCode, header, request::Parts};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use wake::{
-    Ack, Claim, Concurrency, Config, Created, Delivery, LinkBody, Progress, SubscriptionId,
-    Subscriptions, View, WorkBody, caps,
+    Ack, Claim, Concurrency, Config, Created, Delivery, InvalidAck, LinkBody, Progress,
+    ProgressError, Setback, SubscriptionId, Subscriptions, View, WorkBody, caps,
 };
 use wire::{StreamPath, Timestamp};
 
@@ -14,7 +14,7 @@ use crate::{
     auth::Access,
     call::{Call, Peer, admit},
     names,
-    problem::Problem,
+    problem::{Kind, Problem},
     request::{Incoming, percent_decoded, receive, single},
     response::{Body, Reply},
     service::Service,
@@ -152,8 +152,32 @@ async fn report(
         acks: asked.acks,
         done: asked.done,
     };
-    let reported = subscriptions.report(id, token, progress).await?;
-    Ok(json(StatusCode::OK, &ReportBody { ok: true, next_wake: reported.next_wake }))
+    match subscriptions.report(id, token, progress).await {
+        Ok(reported) => {
+            Ok(json(StatusCode::OK, &ReportBody { ok: true, next_wake: reported.next_wake }))
+        }
+        Err(ProgressError::InvalidAck(fact)) => Err(refused_ack(subscriptions, id, &fact).await),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Says whether it is the stream that is wrong, or the offset.
+async fn refused_ack(
+    subscriptions: &dyn Subscriptions,
+    id: &SubscriptionId,
+    fact: &InvalidAck,
+) -> Problem {
+    let InvalidAck { path, offset } = fact;
+    let view = subscriptions.get(id).await;
+    let is_followed = |view: View| view.links.iter().any(|link| link.path == *path);
+    let detail = match view.map(is_followed) {
+        Ok(false) => format!(
+            "{offset} cannot be acknowledged in {path}: the subscription does not follow that \
+             stream; name streams that the wake lists"
+        ),
+        Ok(true) | Err(_) => fact.to_string(),
+    };
+    Problem::invalid_ack(fact, detail)
 }
 
 async fn release(
@@ -221,7 +245,10 @@ fn token(head: &Parts) -> Result<&str, Problem> {
     let token = value.and_then(|value| value.split_once(' '));
     match token {
         Some((scheme, token)) if scheme.eq_ignore_ascii_case("bearer") => Ok(token.trim()),
-        _ => Err(wake::TokenInvalid.into()),
+        _ => Err(Problem::new(
+            Kind::TokenInvalid,
+            "send Authorization: Bearer and the token that came with the wake",
+        )),
     }
 }
 
@@ -259,7 +286,9 @@ fn base(call: &Call<'_>) -> String {
     }
 }
 
+/// Strict, for a member that is misspelled would otherwise be a wish that nobody hears.
 #[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 struct Asked {
     r#type: String,
     pattern: Option<String>,
@@ -272,6 +301,7 @@ struct Asked {
 }
 
 #[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 struct WebhookAsked {
     url: String,
 }
@@ -342,6 +372,16 @@ struct Described<'a> {
     created_at: String,
     status: &'static str,
     description: Option<&'a str>,
+    /// Ours, and only while deliveries fail.
+    #[serde(flatten)]
+    setback: Option<SetbackBody>,
+}
+
+#[derive(Serialize)]
+struct SetbackBody {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    last_error: Option<String>,
+    next_attempt_at: String,
 }
 
 #[derive(Serialize)]
@@ -384,6 +424,13 @@ impl<'a> From<&'a Claim> for ClaimBody<'a> {
     }
 }
 
+impl From<Setback> for SetbackBody {
+    fn from(setback: Setback) -> Self {
+        let next_attempt_at = Timestamp::from_unix_ms(setback.next_attempt_at).to_string();
+        Self { last_error: setback.last_error, next_attempt_at }
+    }
+}
+
 async fn describe(
     call: &Call<'_>,
     status: StatusCode,
@@ -396,7 +443,11 @@ async fn describe(
         Delivery::PullWake(_) => Vec::new(),
     };
     let kid = keys.first().map_or("", |key| &key.kid);
-    Ok(json(status, &described(call, kid, id, view)))
+    let setback = match view.is_failing {
+        true => subscriptions.setback(id).await?.map(SetbackBody::from),
+        false => None,
+    };
+    Ok(json(status, &Described { setback, ..described(call, kid, id, view) }))
 }
 
 fn described<'a>(
@@ -426,5 +477,6 @@ fn described<'a>(
         created_at: Timestamp::from_unix_ms(view.created_at).to_string(),
         status: if view.is_failing { "failed" } else { "active" },
         description: view.config.description.as_deref(),
+        setback: None,
     }
 }

@@ -260,6 +260,13 @@ impl Problem {
         self
     }
 
+    /// An acknowledgement that cannot be, named so that programs need not read the detail.
+    pub(crate) fn invalid_ack(fact: &wake::InvalidAck, detail: String) -> Self {
+        Self::new(Kind::InvalidOffset, detail)
+            .because("stream", &fact.path)
+            .because("offset", fact.offset)
+    }
+
     fn because(mut self, name: &'static str, value: impl fmt::Display) -> Self {
         self.0.facts.push((name, value.to_string()));
         self
@@ -319,14 +326,25 @@ facts! {
     TooManyProducers => TooManyProducers;
     Unsupported => Unsupported;
     wake::BadConfig => BadRequest;
-    wake::WebhookUrlRejected => WebhookUrlRejected;
     wake::SubscriptionNotFound => SubscriptionNotFound;
     wake::SubscriptionExists => SubscriptionAlreadyExists;
     wake::TooMany => TooManySubscriptions;
     wake::TokenInvalid => TokenInvalid;
     wake::Fenced => Fenced;
     wake::NoPendingWork => NoPendingWork;
-    wake::InvalidAck => InvalidOffset;
+}
+
+impl From<wake::WebhookUrlRejected> for Problem {
+    fn from(fact: wake::WebhookUrlRejected) -> Self {
+        Self::from_fact(Kind::WebhookUrlRejected, &fact).because("reason", fact.0)
+    }
+}
+
+impl From<wake::InvalidAck> for Problem {
+    fn from(fact: wake::InvalidAck) -> Self {
+        let detail = fact.to_string();
+        Self::invalid_ack(&fact, detail)
+    }
 }
 
 impl From<wake::AlreadyClaimed> for Problem {

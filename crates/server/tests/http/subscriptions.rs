@@ -116,6 +116,16 @@ async fn what_makes_no_subscription_is_told_so() {
     let hook = r#"{"type":"webhook","pattern":"a","webhook":{"url":"https://a.example"}}"#;
     let refused = ask(&server, "PUT", "s", "", hook).await.expect(400);
     assert_eq!(error(&refused), "WEBHOOK_URL_REJECTED");
+    assert_eq!(read(&refused)["reason"], "this server calls no webhooks; use a pull-wake");
+    for (typo, member) in [
+        (pull().replace('}', r#","concurency":"stream"}"#), "concurency"),
+        (hook.replace("}}", r#","secret":"x"}}"#), "secret"),
+    ] {
+        let refused = ask(&server, "PUT", "s", "", &typo).await.expect(400);
+        assert_eq!(error(&refused), "INVALID_REQUEST");
+        let named = format!("unknown field `{member}`");
+        assert!(read(&refused)["detail"].as_str().unwrap().contains(&named), "{typo}");
+    }
     for place in ["s/unknown", "s/claim/x", "a%2Fb", ""] {
         let status = ask(&server, "PUT", place, "", &pull()).await.status;
         assert!([400, 404].contains(&status), "{place}: {status}");
@@ -222,11 +232,22 @@ async fn acknowledgements_move_forward_and_are_taken_whole() {
     let one = json!("0000000000000001_0000000000000001");
     let body = report(&claim, &[("events", &two)], false);
     ask(&server, "POST", "s/ack", token, &body).await.expect(200);
-    for acks in [[("events", &one), ("events/a/b/c", &root)], [("other", &one), ("events", &root)]]
-    {
+    for (acks, why) in [
+        ([("events", &one), ("events/a/b/c", &root)], "from the last one acknowledged to the tail"),
+        ([("other", &one), ("events", &root)], "the subscription does not follow that stream"),
+    ] {
         let body = report(&claim, &acks, true);
         let refused = ask(&server, "POST", "s/ack", token, &body).await.expect(409);
         assert_eq!(error(&refused), "INVALID_OFFSET");
+        let document = read(&refused);
+        assert_eq!((&document["stream"], &document["offset"]), (&json!(acks[0].0), &one));
+        assert!(document["detail"].as_str().unwrap().contains(why), "{document}");
+    }
+    for place in ["s/ack", "s/callback", "s/release"] {
+        let refused = ask(&server, "POST", place, "", &body).await.expect(401);
+        assert_eq!(error(&refused), "TOKEN_INVALID");
+        let detail = "send Authorization: Bearer and the token that came with the wake";
+        assert_eq!(read(&refused)["detail"], detail);
     }
     let view = read(&ask(&server, "GET", "s", "", "").await.expect(200));
     assert_eq!(view["streams"][0]["acked_offset"], two, "a refused report changes nothing");

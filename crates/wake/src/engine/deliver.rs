@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     Delivery, Reply, SubscriptionId,
-    courier::{Call, Letter, understand},
+    courier::{Call, Letter, Received, understand},
     subscription::{Stage, Subscription, Wake},
 };
 
@@ -68,8 +68,11 @@ impl Owner {
             let body = call.body();
             let signature = keys.current().sign(body.as_bytes(), clock.unix_ms());
             let carrying = courier.carry(Letter { call, body, signature });
-            let received = clock.timeout(patience, carrying).await.unwrap_or(None);
-            tell(&inbox, id, wake_id, understand(received)).await;
+            let outcome = match clock.timeout(patience, carrying).await {
+                Ok(received) => judged(received),
+                Err(_) => Err(format!("the webhook did not answer in {} ms", patience.as_millis())),
+            };
+            tell(&inbox, id, wake_id, outcome).await;
         });
     }
 
@@ -86,18 +89,27 @@ impl Owner {
         let (log, inbox, id, wake_id) =
             (self.log.clone(), self.inbox.clone(), id.clone(), wake.id.clone());
         self.sys.spawn.task("announcement", async move {
-            let reply = match Messages::one(message.to_string()) {
+            let unwritten = |why: String| format!("{stream} cannot be appended to: {why}");
+            let outcome = match Messages::one(message.to_string()) {
                 Ok(messages) => {
-                    let address = Address::from(stream);
-                    match log.append(&address, Append::messages(messages)).await {
-                        Ok(_) => Reply::Accepted,
-                        Err(_) => Reply::Failed,
-                    }
+                    let address = Address::from(stream.clone());
+                    let appended = log.append(&address, Append::messages(messages)).await;
+                    appended.map(|_| Reply::Accepted).map_err(|error| unwritten(error.to_string()))
                 }
-                Err(_) => Reply::Failed,
+                Err(error) => Err(unwritten(error.to_string())),
             };
-            tell(&inbox, id, wake_id, reply).await;
+            tell(&inbox, id, wake_id, outcome).await;
         });
+    }
+}
+
+/// What the webhook's answer means, or why it is none.
+fn judged(received: Option<Received>) -> Result<Reply, String> {
+    let status = received.as_ref().map(|received| received.status);
+    match (understand(received), status) {
+        (Reply::Failed, Some(status)) => Err(format!("the webhook answered {status}")),
+        (Reply::Failed, None) => Err("the webhook was not reached".to_owned()),
+        (reply, _) => Ok(reply),
     }
 }
 
@@ -105,9 +117,9 @@ async fn tell(
     inbox: &mpsc::WeakSender<Command>,
     id: SubscriptionId,
     wake_id: String,
-    reply: Reply,
+    outcome: Result<Reply, String>,
 ) {
     if let Some(inbox) = inbox.upgrade() {
-        let _ = inbox.send(Command::Delivered { id, wake_id, reply }).await;
+        let _ = inbox.send(Command::Delivered { id, wake_id, outcome }).await;
     }
 }

@@ -20,7 +20,8 @@ use self::{
 };
 use crate::{
     Answer, ChangeError, Claim, ClaimError, Config, Courier, CreateError, Created, Keys, Progress,
-    ProgressError, PublicKey, Reported, SubscriptionId, Subscriptions, View, keys::Keyring,
+    ProgressError, PublicKey, Reported, Setback, SubscriptionId, Subscriptions, View,
+    keys::Keyring,
 };
 
 /// Requests that may wait for the owner; more are refused.
@@ -141,6 +142,13 @@ impl Subscriptions for Engine {
 
     fn get<'a>(&'a self, id: &'a SubscriptionId) -> Answer<'a, Result<View, ChangeError>> {
         Box::pin(self.ask(|reply| Command::Get { id: id.clone(), reply }))
+    }
+
+    fn setback<'a>(
+        &'a self,
+        id: &'a SubscriptionId,
+    ) -> Answer<'a, Result<Option<Setback>, ChangeError>> {
+        Box::pin(self.ask(|reply| Command::Setback { id: id.clone(), reply }))
     }
 
     fn delete<'a>(&'a self, id: &'a SubscriptionId) -> Answer<'a, Result<(), ChangeError>> {

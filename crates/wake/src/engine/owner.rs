@@ -2,7 +2,7 @@
 //! go, then answers, then calls whoever is to be woken.
 
 use std::{
-    collections::{BTreeSet, HashSet},
+    collections::{BTreeMap, BTreeSet, HashSet},
     sync::Arc,
     time::Duration,
 };
@@ -16,12 +16,12 @@ use wire::StreamPath;
 use super::{
     diary::{Diary, NotWritten},
     follow::{link_existing, look},
-    views::{view, work},
+    views::{setback, view, work},
 };
 use crate::{
     ChangeError, Claim, ClaimError, Config, Courier, CreateError, Created, Delivery, Progress,
-    ProgressError, Reply, Reported, SubscriptionExists, SubscriptionId, SubscriptionNotFound,
-    TooMany, View,
+    ProgressError, Reply, Reported, Setback, SubscriptionExists, SubscriptionId,
+    SubscriptionNotFound, TooMany, View,
     book::{Book, Entry},
     caps::{LINKS_MAX, SUBSCRIPTIONS_MAX},
     keys::Keyring,
@@ -50,6 +50,10 @@ pub(super) enum Command {
     Get {
         id: SubscriptionId,
         reply: Asker<View, ChangeError>,
+    },
+    Setback {
+        id: SubscriptionId,
+        reply: Asker<Option<Setback>, ChangeError>,
     },
     Delete {
         id: SubscriptionId,
@@ -83,11 +87,11 @@ pub(super) enum Command {
         generation: u64,
         reply: Asker<(), ProgressError>,
     },
-    /// From a call that was made.
+    /// From a call that was made; why, if it failed.
     Delivered {
         id: SubscriptionId,
         wake_id: String,
-        reply: Reply,
+        outcome: Result<Reply, String>,
     },
 }
 
@@ -123,6 +127,9 @@ pub(super) struct Owner {
     pub(super) calls: Arc<Semaphore>,
     /// Ids of wakes that are being delivered.
     pub(super) under_way: HashSet<String>,
+    /// What went wrong last, for subscriptions whose deliveries fail. It is not written: whoever
+    /// starts anew hears it with the next attempt.
+    last_errors: BTreeMap<SubscriptionId, String>,
     turn: Turn,
 }
 
@@ -156,6 +163,7 @@ impl Owner {
             inbox,
             calls: Arc::new(Semaphore::new(CALLS_MAX)),
             under_way: HashSet::new(),
+            last_errors: BTreeMap::new(),
             turn: Turn::default(),
         }
     }
@@ -239,9 +247,15 @@ impl Owner {
                 let view = self.find(&id).map(view).map_err(ChangeError::from);
                 self.answer(reply, view);
             }
+            Command::Setback { id, reply } => {
+                let last_error = self.last_errors.get(&id);
+                let found = self.find(&id).map(|subscription| setback(subscription, last_error));
+                self.answer(reply, found.map_err(ChangeError::from));
+            }
             Command::Delete { id, reply } => {
                 let found = self.find(&id).map(|_| ()).map_err(ChangeError::from);
                 if found.is_ok() {
+                    self.last_errors.remove(&id);
                     self.stage(&id, vec![Event::Deleted]);
                 }
                 // Appends need not tell what nobody follows.
@@ -271,7 +285,7 @@ impl Owner {
                 let released = self.release(&id, token, &wake_id, generation);
                 self.answer(reply, released);
             }
-            Command::Delivered { id, wake_id, reply } => self.delivered(&id, &wake_id, reply),
+            Command::Delivered { id, wake_id, outcome } => self.delivered(&id, &wake_id, outcome),
         }
     }
 
@@ -366,12 +380,32 @@ impl Owner {
         Ok(())
     }
 
-    fn delivered(&mut self, id: &SubscriptionId, wake_id: &str, reply: Reply) {
+    fn delivered(&mut self, id: &SubscriptionId, wake_id: &str, outcome: Result<Reply, String>) {
         self.under_way.remove(wake_id);
         let (now, chance) = (self.now(), &self.sys.chance);
         let Some(subscription) = self.book.get(id) else { return };
+        let was_set_back = subscription.is_set_back();
+        let reply = outcome.as_ref().map_or(Reply::Failed, |reply| *reply);
         let events = subscription.delivered(wake_id, reply, now, |bound| chance.below(bound));
         self.stage(id, events);
+        match outcome {
+            Err(why) => {
+                tracing::warn!(subscription = %id, wake = wake_id, why, "a delivery failed");
+                // Unless the wake was over by then: its worker called back, or it was released.
+                if self.is_set_back(id) {
+                    self.last_errors.insert(id.clone(), why);
+                }
+            }
+            Ok(_) if was_set_back && !self.is_set_back(id) => {
+                tracing::info!(subscription = %id, wake = wake_id, "deliveries succeed again");
+                self.last_errors.remove(id);
+            }
+            Ok(_) => {}
+        }
+    }
+
+    fn is_set_back(&self, id: &SubscriptionId) -> bool {
+        self.book.get(id).is_some_and(Subscription::is_set_back)
     }
 
     fn do_what_is_due(&mut self) {
@@ -491,6 +525,7 @@ impl Owner {
         match command {
             Command::Create { reply, .. } => drop(reply.send(Err(why.into()))),
             Command::Get { reply, .. } => drop(reply.send(Err(why.into()))),
+            Command::Setback { reply, .. } => drop(reply.send(Err(why.into()))),
             Command::Delete { reply, .. }
             | Command::Link { reply, .. }
             | Command::Unlink { reply, .. } => drop(reply.send(Err(why.into()))),

@@ -3,7 +3,7 @@
 use wire::StreamPath;
 
 use crate::{
-    LinkKind, LinkView, View, Work,
+    LinkKind, LinkView, Setback, View, Work,
     subscription::{Link, Subscription, Wake},
 };
 
@@ -14,6 +14,11 @@ pub(super) fn view(subscription: &Subscription) -> View {
         created_at: subscription.created_at,
         is_failing: subscription.is_failing(),
     }
+}
+
+pub(super) fn setback(subscription: &Subscription, last_error: Option<&String>) -> Option<Setback> {
+    let next_attempt_at = subscription.next_attempt_at()?;
+    Some(Setback { last_error: last_error.cloned(), next_attempt_at })
 }
 
 pub(super) fn link_view(path: &StreamPath, link: &Link) -> LinkView {

@@ -103,6 +103,20 @@ impl Subscription {
         self.wakes.values().any(|wake| matches!(wake.stage, Stage::Waiting { .. }))
     }
 
+    /// When the next delivery is tried, if one has failed.
+    pub(crate) fn next_attempt_at(&self) -> Option<u64> {
+        let waiting = self.wakes.values().filter_map(|wake| match wake.stage {
+            Stage::Waiting { next_at } => Some(next_at),
+            _ => None,
+        });
+        waiting.min()
+    }
+
+    /// True if a delivery has failed and not succeeded since, be it tried again right now.
+    pub(crate) fn is_set_back(&self) -> bool {
+        self.wakes.values().any(|wake| wake.failures > 0)
+    }
+
     /// True if a wake calls to work that nobody is at.
     pub(crate) fn calls_to_work(&self) -> bool {
         self.wakes.values().any(|wake| !wake.is_held())
