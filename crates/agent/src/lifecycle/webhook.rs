@@ -24,8 +24,8 @@ pub struct WebhookLifecycle {
 }
 
 impl WebhookLifecycle {
-    /// The life of a wake whose signature was verified. `lease` is that of the subscription's
-    /// config, for the notice does not tell; `setbacks` are shared by all wakes of one runner.
+    /// The life of a wake whose signature was verified. `lease` counts where the notice tells
+    /// none; `setbacks` are shared by all wakes of one runner.
     #[must_use]
     pub fn new(
         subscriptions: Arc<dyn Subscriptions>,
@@ -35,6 +35,7 @@ impl WebhookLifecycle {
         setbacks: Setbacks,
     ) -> Self {
         let reports = Reports { subscriptions, clock: sys.clock.clone(), setbacks };
+        let lease = notice.lease.unwrap_or(lease);
         Self { reports, notice, lease }
     }
 }

@@ -100,6 +100,11 @@ impl World {
         self.subscribe_with(self.webhook(desk)).await;
     }
 
+    /// The same with another lease.
+    pub(crate) async fn subscribe_desk_leased(&self, desk: &Arc<WebhookDesk>, lease: Duration) {
+        self.subscribe_leased(self.webhook(desk), lease).await;
+    }
+
     /// The same with a wake for each stream.
     pub(crate) async fn subscribe_desk_one_by_one(&self, desk: &Arc<WebhookDesk>) {
         let config = Config { concurrency: Concurrency::Stream, ..self.webhook(desk) };
@@ -113,8 +118,12 @@ impl World {
     }
 
     async fn subscribe_with(&self, config: Config) {
+        self.subscribe_leased(config, LEASE).await;
+    }
+
+    async fn subscribe_leased(&self, config: Config, lease: Duration) {
         let pattern = Some("events/**".parse().unwrap());
-        let lease_ttl_ms = LEASE.as_millis() as u64;
+        let lease_ttl_ms = lease.as_millis() as u64;
         let config = Config { pattern, lease_ttl_ms, ..config };
         self.link.engine.create(&id("s"), config, String::new()).await.unwrap();
     }
