@@ -149,6 +149,6 @@ impl ClaimRefused {
     /// True if the same claim may succeed later.
     #[must_use]
     pub fn is_retryable(&self) -> bool {
-        matches!(self, Self::Unavailable(_))
+        matches!(self, Self::Unavailable(why) if why.is_retryable())
     }
 }

@@ -44,10 +44,12 @@ pub(crate) struct World {
 pub(crate) struct Link {
     engine: Engine,
     pub(crate) is_cut: AtomicBool,
+    pub(crate) is_denied: AtomicBool,
     /// How long answers to claims and reports are on their way, in milliseconds.
     pub(crate) delay_ms: AtomicU64,
     clock: Clock,
     pub(crate) reports: AtomicU32,
+    pub(crate) claims: AtomicU32,
 }
 
 /// Carries letters to a desk in this process, and keeps them.
@@ -81,9 +83,11 @@ impl World {
         let link = Link {
             engine,
             is_cut: AtomicBool::new(false),
+            is_denied: AtomicBool::new(false),
             delay_ms: AtomicU64::new(0),
             clock: sys.clock.clone(),
             reports: AtomicU32::new(0),
+            claims: AtomicU32::new(0),
         };
         Self { sys, log, link: Arc::new(link), courier }
     }
@@ -205,6 +209,9 @@ impl Courier for Hands {
 
 impl Link {
     fn pass(&self) -> Result<&Engine, Unavailable> {
+        if self.is_denied.load(Ordering::Relaxed) {
+            return Err(Unavailable::Denied("the key".to_owned()));
+        }
         match self.is_cut.load(Ordering::Relaxed) {
             true => Err(Unavailable::Overloaded),
             false => Ok(&self.engine),
@@ -263,6 +270,7 @@ impl Subscriptions for Link {
         id: &'a SubscriptionId,
         worker: String,
     ) -> Answer<'a, Result<Claim, ClaimError>> {
+        self.claims.fetch_add(1, Ordering::Relaxed);
         Box::pin(async move { self.late(self.pass()?.claim(id, worker).await).await })
     }
 
