@@ -240,7 +240,16 @@ impl Keeper {
         // Whoever still works on it must not take the next wake's place.
         self.canceller.cancel();
         let (lifecycle, lease) = (self.lifecycle.clone(), self.lease.clone());
-        if self.insist(|| lifecycle.fail(&lease, why)).await.is_err() {
+        let Lease { subscription, wake_id, .. } = &*lease;
+        tracing::warn!(%subscription, wake_id, why, "the work of a wake failed; it comes again");
+        // However often the report is sent, the work failed once.
+        self.sys.clock.sleep(lifecycle.setback(&lease)).await;
+        self.release().await;
+    }
+
+    async fn release(&mut self) {
+        let (lifecycle, lease) = (self.lifecycle.clone(), self.lease.clone());
+        if self.insist(|| lifecycle.release(&lease)).await.is_err() {
             let Lease { subscription, wake_id, .. } = &*lease;
             tracing::warn!(%subscription, wake_id, "a wake was not given back; it lapses");
         }
