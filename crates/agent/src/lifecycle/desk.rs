@@ -156,7 +156,7 @@ impl WebhookDesk {
     async fn run_once(&self, notice: WakeNotice) -> WakeAnswer {
         let (subscriptions, lease) = (self.subscriptions.clone(), self.settings.lease);
         let setbacks = self.setbacks.clone();
-        let life = WebhookLifecycle::new(subscriptions, &self.sys, notice, lease, setbacks);
+        let life = WebhookLifecycle::new(subscriptions, notice, lease, setbacks);
         match run_with_lifecycle(&self.sys, Arc::new(life), &self.work).await {
             Ok(Ran { finish: Finish::Done, .. }) => WakeAnswer::Done,
             // It was reported, and the next wake is on its way.

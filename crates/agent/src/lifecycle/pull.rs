@@ -2,7 +2,6 @@
 
 use std::{sync::Arc, time::Duration};
 
-use sys::Sys;
 use thiserror::Error;
 use wake::{ClaimError, SubscriptionId, Subscriptions, caps::WORKER_BYTES_MAX};
 
@@ -32,7 +31,6 @@ impl PullWakeLifecycle {
     /// [`BadWorker`] if the name is none.
     pub fn new(
         subscriptions: Arc<dyn Subscriptions>,
-        _: &Sys,
         subscription: SubscriptionId,
         worker: &str,
     ) -> Result<Self, BadWorker> {

@@ -2,7 +2,6 @@
 
 use std::{sync::Arc, time::Duration};
 
-use sys::Sys;
 use wake::{Subscriptions, WakeNotice};
 
 use super::{
@@ -28,7 +27,6 @@ impl WebhookLifecycle {
     #[must_use]
     pub fn new(
         subscriptions: Arc<dyn Subscriptions>,
-        _: &Sys,
         notice: WakeNotice,
         lease: Duration,
         setbacks: Setbacks,

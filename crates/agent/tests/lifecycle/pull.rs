@@ -175,7 +175,7 @@ fn a_feed_says_when_there_is_nothing_to_wait_for() {
 fn a_worker_has_a_name() {
     simulate(|world| async move {
         for name in ["", &"x".repeat(257)] {
-            let made = PullWakeLifecycle::new(world.subscriptions(), &world.sys, id("s"), name);
+            let made = PullWakeLifecycle::new(world.subscriptions(), id("s"), name);
             assert_eq!(made.unwrap_err(), BadWorker);
         }
     });

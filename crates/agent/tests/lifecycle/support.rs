@@ -138,7 +138,7 @@ impl World {
 
     pub(crate) fn worker(&self) -> Arc<dyn RunnerLifecycle> {
         let subscriptions = self.subscriptions();
-        Arc::new(PullWakeLifecycle::new(subscriptions, &self.sys, id("s"), "me").unwrap())
+        Arc::new(PullWakeLifecycle::new(subscriptions, id("s"), "me").unwrap())
     }
 
     pub(crate) async fn create(&self, stream: &str) {
