@@ -34,6 +34,9 @@ pub const KEYS_PATIENCE: Duration = Duration::from_secs(10);
 pub const WAKES_IN_A_ROW_MAX: u32 = 1_000;
 /// The wait before a worker tries again to reach its server, more or less.
 pub const FOLLOW_PAUSE: Duration = Duration::from_secs(1);
+/// How long a worker waits for an announcement before it claims without one, more or less: nothing
+/// is announced by a subscription that is gone.
+pub const FOLLOW_LOOK: Duration = Duration::from_secs(30);
 /// Bytes of a wake stream that are read at once.
 pub const FEED_BYTES: usize = 64 * 1024;
 

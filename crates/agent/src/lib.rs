@@ -27,7 +27,7 @@
 //! config.streams.insert(chat.clone());
 //! engine.create(&"agents".parse()?, config, String::new()).await?;
 //!
-//! let worker = PullWakeLifecycle::new(Arc::new(engine), &sys, "agents".parse()?, "worker-1")?;
+//! let worker = PullWakeLifecycle::new(Arc::new(engine), "agents".parse()?, "worker-1")?;
 //! let mut wakes = WakeFeed::open(log.clone(), wake).await?;
 //! log.append(&chat.clone().into(), Append::messages(Messages::one(r#""hello""#)?)).await?;
 //! wakes.next().await?;

@@ -60,8 +60,9 @@ pub struct Received {
 }
 
 impl Call {
-    /// The body of the request.
-    pub(crate) fn body(&self) -> String {
+    /// The body of the request. It tells the lease, for whoever keeps the wake must count as the
+    /// engine does.
+    pub(crate) fn body(&self, lease_ttl_ms: u64) -> String {
         let id = escaped(self.subscription.as_str());
         let body = Body {
             subscription_id: self.subscription.as_str(),
@@ -70,6 +71,7 @@ impl Call {
             streams: self.streams.iter().map(WorkBody::from).collect(),
             callback_url: format!("{}/__ds/subscriptions/{id}/callback", self.base),
             callback_token: &self.token,
+            lease_ttl_ms,
         };
         serde_json::to_string(&body).unwrap_or_default()
     }
@@ -97,6 +99,8 @@ struct Body<'a> {
     streams: Vec<WorkBody>,
     callback_url: String,
     callback_token: &'a str,
+    /// Ours: the protocol has it in claims only.
+    lease_ttl_ms: u64,
 }
 
 /// A stream with work, as the protocol writes it.

@@ -1,7 +1,7 @@
 //! Notices: how a wake reads to whoever is woken. The inverse of what webhooks are sent and wake
 //! streams are told.
 
-use std::fmt;
+use std::{fmt, time::Duration};
 
 use serde::Deserialize;
 use thiserror::Error;
@@ -30,6 +30,8 @@ pub struct WakeNotice {
     pub callback_url: String,
     /// What reports must carry.
     pub callback_token: String,
+    /// How long whoever works may stay silent; none if the server does not say.
+    pub lease: Option<Duration>,
 }
 
 /// What a wake stream says: a subscription has work, and the first who claims it gets it.
@@ -71,6 +73,7 @@ impl WakeNotice {
             streams,
             callback_url: body.callback_url,
             callback_token: body.callback_token,
+            lease: body.lease_ttl_ms.map(Duration::from_millis),
         })
     }
 }
@@ -118,6 +121,8 @@ struct Body {
     streams: Vec<Pending>,
     callback_url: String,
     callback_token: String,
+    /// Servers of others do not send it.
+    lease_ttl_ms: Option<u64>,
 }
 
 /// A stream with work, as the protocol writes it.
@@ -152,6 +157,9 @@ impl Body {
         if !fits(&self.callback_token, TOKEN_BYTES_MAX) {
             return Err("callback_token is no token");
         }
+        if self.lease_ttl_ms == Some(0) {
+            return Err("lease_ttl_ms is no time to work in");
+        }
         Ok(())
     }
 }
@@ -169,13 +177,13 @@ impl Pending {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use proptest::prelude::*;
     use serde_json::{Value, json};
 
     use super::*;
     use crate::Call;
+
+    const LEASE_MS: u64 = 2_000;
 
     fn call(streams: Vec<Work>) -> Call {
         Call {
@@ -201,11 +209,12 @@ mod tests {
             work("chats/ü", LinkKind::Explicit, Some(Offset::new(3, 9)), Offset::new(4, 10)),
         ];
         let call = call(streams.clone());
-        let notice = WakeNotice::parse(call.body().as_bytes()).unwrap();
+        let notice = WakeNotice::parse(call.body(LEASE_MS).as_bytes()).unwrap();
         assert_eq!((&notice.subscription, &notice.wake_id), (&call.subscription, &call.wake_id));
         assert_eq!((notice.generation, &notice.streams), (7, &streams));
         assert_eq!(notice.callback_token, call.token);
         assert!(notice.callback_url.ends_with("/callback"));
+        assert_eq!(notice.lease, Some(Duration::from_millis(LEASE_MS)));
         assert!(!format!("{notice:?}").contains("secret"));
     }
 
@@ -216,17 +225,17 @@ mod tests {
             let path = format!("{segment}/{segment}/{segment}/{segment}/{n}");
             work(&path, LinkKind::Explicit, Some(Offset::START), Offset::new(1, 1))
         };
-        let body = call((0..STREAMS_PER_WAKE_MAX).map(link).collect()).body();
+        let body = call((0..STREAMS_PER_WAKE_MAX).map(link).collect()).body(LEASE_MS);
         assert!(body.len() < NOTICE_BYTES_MAX, "{}", body.len());
         WakeNotice::parse(body.as_bytes()).unwrap();
-        let body = call((0..=STREAMS_PER_WAKE_MAX).map(link).collect()).body();
+        let body = call((0..=STREAMS_PER_WAKE_MAX).map(link).collect()).body(LEASE_MS);
         WakeNotice::parse(body.as_bytes()).unwrap_err();
     }
 
     #[test]
     fn what_is_no_wake_is_told_so() {
         let streams = vec![work("a", LinkKind::Glob, None, Offset::new(1, 5))];
-        let good: Value = serde_json::from_str(&call(streams).body()).unwrap();
+        let good: Value = serde_json::from_str(&call(streams).body(LEASE_MS)).unwrap();
         let check = |place: &str, value: Value| {
             let mut body = good.clone();
             *body.pointer_mut(place).unwrap() = value;
@@ -248,7 +257,17 @@ mod tests {
         check("/streams/0/tail_offset", json!("-1"));
         check("/callback_url", json!("https://a.example/\n"));
         check("/callback_token", json!("a b"));
+        for lease in [json!(0), json!(-1), json!("2000")] {
+            check("/lease_ttl_ms", lease);
+        }
         check("/callback_token", json!("x".repeat(TOKEN_BYTES_MAX + 1)));
+    }
+
+    #[test]
+    fn a_server_need_not_tell_its_lease() {
+        let mut body: Value = serde_json::from_str(&call(Vec::new()).body(LEASE_MS)).unwrap();
+        body.as_object_mut().unwrap().remove("lease_ttl_ms");
+        assert_eq!(WakeNotice::parse(body.to_string().as_bytes()).unwrap().lease, None);
     }
 
     #[test]

@@ -37,9 +37,12 @@ pub trait RunnerLifecycle: fmt::Debug + Send + Sync {
         checkpoints: &'a [Checkpoint],
     ) -> Answer<'a, Result<Completed, ReportRefused>>;
 
-    /// Gives the wake up, so that its work is called for again. May take its time, so that work
-    /// that fails at once does not run all the time.
-    fn fail<'a>(&'a self, lease: &'a Lease, why: &'a str) -> Answer<'a, Result<(), ReportRefused>>;
+    /// Counts a failure of the work, once, and says how long to wait before the wake is given up:
+    /// work that fails at once must not run all the time.
+    fn setback(&self, lease: &Lease) -> Duration;
+
+    /// Gives the wake up, so that its work is called for again.
+    fn release<'a>(&'a self, lease: &'a Lease) -> Answer<'a, Result<(), ReportRefused>>;
 }
 
 /// A wake in the hands of a runner.
@@ -149,6 +152,6 @@ impl ClaimRefused {
     /// True if the same claim may succeed later.
     #[must_use]
     pub fn is_retryable(&self) -> bool {
-        matches!(self, Self::Unavailable(_))
+        matches!(self, Self::Unavailable(why) if why.is_retryable())
     }
 }

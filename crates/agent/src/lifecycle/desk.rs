@@ -33,8 +33,8 @@ pub struct WebhookDesk {
 pub struct DeskSettings {
     /// When wakes are answered; request-bound.
     pub mode: Mode,
-    /// The lease of the subscriptions that call, as their configs say; 30 s. If there are
-    /// several, the shortest.
+    /// The lease of wakes that do not tell theirs; 30 s. Servers of ours tell it, for those of
+    /// others take the shortest that their subscriptions have.
     pub lease: Duration,
     /// Wakes that are worked on at a time; 256. More are refused, and come again.
     pub wakes_max: usize,
@@ -111,6 +111,7 @@ impl WebhookDesk {
             Ok(place) => place,
             Err(answer) => return answer,
         };
+        let lease = self.lease_of(&notice);
         let (tell, told) = oneshot::channel();
         let desk = self.clone();
         self.sys.spawn.task("wake", async move {
@@ -122,6 +123,7 @@ impl WebhookDesk {
         let Mode::RequestBound { patience } = self.settings.mode else {
             return WakeAnswer::Accepted;
         };
+        let patience = patience.min(request_part(lease));
         match self.sys.clock.timeout(patience, told).await {
             Ok(Ok(answer)) => answer,
             // The work panicked; its keeper has given the wake back.
@@ -139,22 +141,22 @@ impl WebhookDesk {
     /// Runs the wake. If it was accepted already and cannot be claimed now, nobody calls again
     /// before its lease is over, so it is tried again until then.
     async fn run(&self, notice: &WakeNotice) -> WakeAnswer {
-        let begun_at = self.sys.clock.elapsed();
+        let (begun_at, lease) = (self.sys.clock.elapsed(), self.lease_of(notice));
         loop {
             let answer = self.run_once(notice.clone()).await;
             let age = self.sys.clock.elapsed().saturating_sub(begun_at);
             let is_accepted = self.settings.mode == Mode::AckImmediate;
-            if answer != WakeAnswer::Busy || !is_accepted || age >= self.settings.lease {
+            if answer != WakeAnswer::Busy || !is_accepted || age >= lease {
                 return answer;
             }
-            self.sys.clock.sleep(self.settings.lease / RETRIES_PER_LEASE).await;
+            self.sys.clock.sleep(lease / RETRIES_PER_LEASE).await;
         }
     }
 
     async fn run_once(&self, notice: WakeNotice) -> WakeAnswer {
         let (subscriptions, lease) = (self.subscriptions.clone(), self.settings.lease);
         let setbacks = self.setbacks.clone();
-        let life = WebhookLifecycle::new(subscriptions, &self.sys, notice, lease, setbacks);
+        let life = WebhookLifecycle::new(subscriptions, notice, lease, setbacks);
         match run_with_lifecycle(&self.sys, Arc::new(life), &self.work).await {
             Ok(Ran { finish: Finish::Done, .. }) => WakeAnswer::Done,
             // It was reported, and the next wake is on its way.
@@ -163,6 +165,10 @@ impl WebhookDesk {
             Err(RunError::NotClaimed(refused)) => WakeAnswer::Stale(refused.to_string()),
             Err(error) => WakeAnswer::Failed(error.to_string()),
         }
+    }
+
+    fn lease_of(&self, notice: &WakeNotice) -> Duration {
+        notice.lease.unwrap_or(self.settings.lease)
     }
 
     fn take_place(self: &Arc<Self>, notice: &WakeNotice) -> Result<Place, WakeAnswer> {
@@ -190,8 +196,7 @@ impl DeskSettings {
     /// Requests stay open until the work is done, as long as a server of ours waits for that.
     #[must_use]
     pub fn request_bound(lease: Duration) -> Self {
-        // Callers do not wait for longer than the lease: the answer must be there before.
-        let patience = REQUEST_PATIENCE_DEFAULT.min(lease / 6 * 5);
+        let patience = REQUEST_PATIENCE_DEFAULT.min(request_part(lease));
         let mode = Mode::RequestBound { patience };
         Self { mode, lease, wakes_max: WAKES_UNDER_WAY_DEFAULT }
     }
@@ -201,6 +206,12 @@ impl DeskSettings {
     pub fn ack_immediate(lease: Duration) -> Self {
         Self { mode: Mode::AckImmediate, ..Self::request_bound(lease) }
     }
+}
+
+/// How long a request may stay open. Callers do not wait for longer than the lease: the answer
+/// must be there before.
+fn request_part(lease: Duration) -> Duration {
+    lease / 6 * 5
 }
 
 impl Default for DeskSettings {

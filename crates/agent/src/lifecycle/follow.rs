@@ -1,15 +1,14 @@
 //! Following: a worker's whole life, one wake after the other.
 
-use std::{convert::Infallible, fmt::Display, future::Future, sync::Arc};
+use std::{convert::Infallible, fmt::Display, future::Future, sync::Arc, time::Duration};
 
-use log::ReadError;
 use sys::Sys;
 use thiserror::Error;
 
 use super::{
     ClaimRefused, FeedError, Finish, RunError, RunnerLifecycle, Session, WakeFeed, run_wakes,
 };
-use crate::caps::{FOLLOW_PAUSE, WAKES_IN_A_ROW_MAX};
+use crate::caps::{FOLLOW_LOOK, FOLLOW_PAUSE, WAKES_IN_A_ROW_MAX};
 
 /// Why a worker stopped.
 #[derive(Clone, Debug, Error)]
@@ -28,7 +27,8 @@ pub enum FollowError {
 /// stop: a wake that is under way is given back.
 ///
 /// # Errors
-/// [`FollowError`] if the subscription or its wake stream is gone.
+/// [`FollowError`] if the subscription or its wake stream is gone, or waiting for them does not
+/// help. A worker that waits finds out within a minute.
 pub async fn follow_wakes<W, F, E>(
     sys: &Sys,
     lifecycle: &Arc<dyn RunnerLifecycle>,
@@ -52,19 +52,25 @@ where
     }
 }
 
+/// Waits until it is worth while to claim: a wake was announced, or none for so long that the
+/// subscription may be gone.
 async fn next(sys: &Sys, feed: &mut WakeFeed) -> Result<(), FeedError> {
-    loop {
-        match feed.next().await {
-            Ok(_) => return Ok(()),
-            Err(FeedError::Read(ReadError::Unavailable(why))) => pause(sys, &why).await,
-            Err(error) => return Err(error),
+    match sys.clock.timeout(around(sys, FOLLOW_LOOK), feed.next()).await {
+        Ok(Ok(_)) | Err(_) => Ok(()),
+        Ok(Err(FeedError::Read(why))) if why.is_retryable() => {
+            pause(sys, &why).await;
+            Ok(())
         }
+        Ok(Err(error)) => Err(error),
     }
 }
 
-/// Half to one and a half of the usual pause, so that workers do not come back all at once.
 async fn pause(sys: &Sys, why: &(impl Display + Sync)) {
     tracing::warn!(%why, "a worker waits for its server");
-    let jitter = sys.chance.below(FOLLOW_PAUSE.as_millis() as u64);
-    sys.clock.sleep(FOLLOW_PAUSE / 2 + std::time::Duration::from_millis(jitter)).await;
+    sys.clock.sleep(around(sys, FOLLOW_PAUSE)).await;
+}
+
+/// Half to one and a half of the usual time, so that workers do not come back all at once.
+fn around(sys: &Sys, usual: Duration) -> Duration {
+    usual / 2 + Duration::from_millis(sys.chance.below(usual.as_millis() as u64))
 }

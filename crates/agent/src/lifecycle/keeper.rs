@@ -240,7 +240,16 @@ impl Keeper {
         // Whoever still works on it must not take the next wake's place.
         self.canceller.cancel();
         let (lifecycle, lease) = (self.lifecycle.clone(), self.lease.clone());
-        if self.insist(|| lifecycle.fail(&lease, why)).await.is_err() {
+        let Lease { subscription, wake_id, .. } = &*lease;
+        tracing::warn!(%subscription, wake_id, why, "the work of a wake failed; it comes again");
+        // However often the report is sent, the work failed once.
+        self.sys.clock.sleep(lifecycle.setback(&lease)).await;
+        self.release().await;
+    }
+
+    async fn release(&mut self) {
+        let (lifecycle, lease) = (self.lifecycle.clone(), self.lease.clone());
+        if self.insist(|| lifecycle.release(&lease)).await.is_err() {
             let Lease { subscription, wake_id, .. } = &*lease;
             tracing::warn!(%subscription, wake_id, "a wake was not given back; it lapses");
         }
@@ -266,7 +275,10 @@ impl Keeper {
                 }
                 Ok(Err(ReportRefused::Checkpoint(fact))) => return Err(Unkept::Refused(fact)),
                 Ok(Err(ReportRefused::Lost(_))) if is_unsure => return Err(Unkept::Unconfirmed),
-                Ok(Err(ReportRefused::Lost(_))) => return Err(Unkept::Lost),
+                Ok(Err(ReportRefused::Lost(_))) => {
+                    self.complain_if_punctual(sent_at);
+                    return Err(Unkept::Lost);
+                }
                 Ok(Err(ReportRefused::Unavailable(why))) => {
                     tracing::debug!(%why, "a report was not taken; it is sent again");
                     is_unsure = true;
@@ -275,6 +287,20 @@ impl Keeper {
                 }
                 Err(_) => is_unsure = true,
             }
+        }
+    }
+
+    /// A lease that is lost although no heartbeat was missed was ended on purpose, or is counted
+    /// otherwise than here. The latter runs everything twice, so somebody should look.
+    fn complain_if_punctual(&self, sent_at: Duration) {
+        let missed_at = self.renewed_at + self.lease.ttl * 2 / HEARTBEATS_PER_LEASE;
+        if sent_at < missed_at {
+            let Lease { subscription, wake_id, ttl, .. } = &*self.lease;
+            tracing::error!(
+                %subscription, wake_id, ?ttl,
+                "a lease was lost before a heartbeat was missed: unless the subscription was \
+                 deleted, its lease is shorter than this runner was told"
+            );
         }
     }
 

@@ -2,14 +2,12 @@
 
 use std::{sync::Arc, time::Duration};
 
-use sys::Sys;
 use thiserror::Error;
 use wake::{ClaimError, SubscriptionId, Subscriptions, caps::WORKER_BYTES_MAX};
 
 use super::{
-    Answer, Checkpoint, ClaimRefused, Completed, Finish, Lease, ReportRefused, RunnerLifecycle,
-    Setbacks,
-    reports::{Ending, Reports},
+    Answer, ClaimRefused, Lease, Setbacks,
+    reports::{Reports, Way},
 };
 
 /// The wakes of one pulled subscription, for one worker. Each claim takes the next one, if there
@@ -33,21 +31,19 @@ impl PullWakeLifecycle {
     /// [`BadWorker`] if the name is none.
     pub fn new(
         subscriptions: Arc<dyn Subscriptions>,
-        sys: &Sys,
         subscription: SubscriptionId,
         worker: &str,
     ) -> Result<Self, BadWorker> {
         if !(1..=WORKER_BYTES_MAX).contains(&worker.len()) {
             return Err(BadWorker);
         }
-        let setbacks = Setbacks::default();
-        let reports = Reports { subscriptions, clock: sys.clock.clone(), setbacks };
+        let reports = Reports { subscriptions, setbacks: Setbacks::default() };
         Ok(Self { reports, subscription, worker: worker.to_owned() })
     }
 }
 
-impl RunnerLifecycle for PullWakeLifecycle {
-    fn claim(&self) -> Answer<'_, Result<Lease, ClaimRefused>> {
+impl Way for PullWakeLifecycle {
+    fn take(&self) -> Answer<'_, Result<Lease, ClaimRefused>> {
         Box::pin(async {
             let id = &self.subscription;
             let claimed = self.reports.subscriptions.claim(id, self.worker.clone()).await;
@@ -69,28 +65,7 @@ impl RunnerLifecycle for PullWakeLifecycle {
         })
     }
 
-    fn heartbeat<'a>(&'a self, lease: &'a Lease) -> Answer<'a, Result<(), ReportRefused>> {
-        self.checkpoint(lease, &[])
-    }
-
-    fn checkpoint<'a>(
-        &'a self,
-        lease: &'a Lease,
-        checkpoints: &'a [Checkpoint],
-    ) -> Answer<'a, Result<(), ReportRefused>> {
-        Box::pin(async { self.reports.report(lease, checkpoints, Ending::GoesOn).await.map(drop) })
-    }
-
-    fn complete<'a>(
-        &'a self,
-        lease: &'a Lease,
-        _: Finish,
-        checkpoints: &'a [Checkpoint],
-    ) -> Answer<'a, Result<Completed, ReportRefused>> {
-        Box::pin(self.reports.complete(lease, checkpoints))
-    }
-
-    fn fail<'a>(&'a self, lease: &'a Lease, why: &'a str) -> Answer<'a, Result<(), ReportRefused>> {
-        Box::pin(self.reports.fail(lease, why))
+    fn reports(&self) -> &Reports {
+        &self.reports
     }
 }

@@ -1,17 +1,24 @@
 //! Reports: a lease's progress, as subscriptions take it.
 
-use std::sync::Arc;
+use std::{fmt, sync::Arc, time::Duration};
 
-use sys::Clock;
 use wake::{Progress, ProgressError, Reported, Subscriptions};
 
-use super::{Checkpoint, Completed, Lease, Lost, ReportRefused, Setbacks};
+use super::{
+    Answer, Checkpoint, ClaimRefused, Completed, Finish, Lease, Lost, ReportRefused,
+    RunnerLifecycle, Setbacks,
+};
 
-/// What both ways of being woken have in common.
+/// A way of being woken: it has a claim of its own, and reports like any other.
+pub(super) trait Way: fmt::Debug + Send + Sync {
+    fn take(&self) -> Answer<'_, Result<Lease, ClaimRefused>>;
+    fn reports(&self) -> &Reports;
+}
+
+/// What all ways of being woken have in common.
 #[derive(Clone, Debug)]
 pub(super) struct Reports {
     pub(super) subscriptions: Arc<dyn Subscriptions>,
-    pub(super) clock: Clock,
     pub(super) setbacks: Setbacks,
 }
 
@@ -20,6 +27,53 @@ pub(super) struct Reports {
 pub(super) enum Ending {
     GoesOn,
     Ends,
+}
+
+impl<T: Way> RunnerLifecycle for T {
+    fn claim(&self) -> Answer<'_, Result<Lease, ClaimRefused>> {
+        self.take()
+    }
+
+    fn heartbeat<'a>(&'a self, lease: &'a Lease) -> Answer<'a, Result<(), ReportRefused>> {
+        self.checkpoint(lease, &[])
+    }
+
+    fn checkpoint<'a>(
+        &'a self,
+        lease: &'a Lease,
+        checkpoints: &'a [Checkpoint],
+    ) -> Answer<'a, Result<(), ReportRefused>> {
+        let reported = self.reports().report(lease, checkpoints, Ending::GoesOn);
+        Box::pin(async { reported.await.map(drop) })
+    }
+
+    fn complete<'a>(
+        &'a self,
+        lease: &'a Lease,
+        _: Finish,
+        checkpoints: &'a [Checkpoint],
+    ) -> Answer<'a, Result<Completed, ReportRefused>> {
+        Box::pin(async {
+            let reported = self.reports().report(lease, checkpoints, Ending::Ends).await;
+            let Reported { next_wake } = reported?;
+            self.reports().setbacks.over(lease);
+            Ok(Completed { next_wake })
+        })
+    }
+
+    fn setback(&self, lease: &Lease) -> Duration {
+        self.reports().setbacks.failed(lease)
+    }
+
+    fn release<'a>(&'a self, lease: &'a Lease) -> Answer<'a, Result<(), ReportRefused>> {
+        Box::pin(async {
+            let Lease { subscription, wake_id, generation, token, .. } = lease;
+            let subscriptions = &self.reports().subscriptions;
+            let released =
+                subscriptions.release(subscription, token, wake_id.clone(), *generation).await;
+            released.map_err(refused)
+        })
+    }
 }
 
 impl Reports {
@@ -37,25 +91,6 @@ impl Reports {
         };
         let asked = self.subscriptions.report(&lease.subscription, &lease.token, progress).await;
         asked.map_err(refused)
-    }
-
-    pub(super) async fn complete(
-        &self,
-        lease: &Lease,
-        checkpoints: &[Checkpoint],
-    ) -> Result<Completed, ReportRefused> {
-        let Reported { next_wake } = self.report(lease, checkpoints, Ending::Ends).await?;
-        self.setbacks.over(lease);
-        Ok(Completed { next_wake })
-    }
-
-    pub(super) async fn fail(&self, lease: &Lease, why: &str) -> Result<(), ReportRefused> {
-        let Lease { subscription, wake_id, generation, token, .. } = lease;
-        tracing::warn!(%subscription, wake_id, why, "the work of a wake failed; it comes again");
-        self.clock.sleep(self.setbacks.failed(lease)).await;
-        let released =
-            self.subscriptions.release(subscription, token, wake_id.clone(), *generation).await;
-        released.map_err(refused)
     }
 }
 

@@ -2,13 +2,11 @@
 
 use std::{sync::Arc, time::Duration};
 
-use sys::Sys;
 use wake::{Subscriptions, WakeNotice};
 
 use super::{
-    Answer, Checkpoint, ClaimRefused, Completed, Finish, Lease, ReportRefused, RunnerLifecycle,
-    Setbacks,
-    reports::{Ending, Reports},
+    Answer, ClaimRefused, Lease, ReportRefused, Setbacks,
+    reports::{Ending, Reports, Way},
 };
 
 /// One wake that came by a webhook. It is claimed by a first report, whether the request is kept
@@ -24,23 +22,23 @@ pub struct WebhookLifecycle {
 }
 
 impl WebhookLifecycle {
-    /// The life of a wake whose signature was verified. `lease` is that of the subscription's
-    /// config, for the notice does not tell; `setbacks` are shared by all wakes of one runner.
+    /// The life of a wake whose signature was verified. `lease` counts where the notice tells
+    /// none; `setbacks` are shared by all wakes of one runner.
     #[must_use]
     pub fn new(
         subscriptions: Arc<dyn Subscriptions>,
-        sys: &Sys,
         notice: WakeNotice,
         lease: Duration,
         setbacks: Setbacks,
     ) -> Self {
-        let reports = Reports { subscriptions, clock: sys.clock.clone(), setbacks };
+        let reports = Reports { subscriptions, setbacks };
+        let lease = notice.lease.unwrap_or(lease);
         Self { reports, notice, lease }
     }
 }
 
-impl RunnerLifecycle for WebhookLifecycle {
-    fn claim(&self) -> Answer<'_, Result<Lease, ClaimRefused>> {
+impl Way for WebhookLifecycle {
+    fn take(&self) -> Answer<'_, Result<Lease, ClaimRefused>> {
         Box::pin(async {
             let notice = self.notice.clone();
             let lease = Lease {
@@ -59,28 +57,7 @@ impl RunnerLifecycle for WebhookLifecycle {
         })
     }
 
-    fn heartbeat<'a>(&'a self, lease: &'a Lease) -> Answer<'a, Result<(), ReportRefused>> {
-        self.checkpoint(lease, &[])
-    }
-
-    fn checkpoint<'a>(
-        &'a self,
-        lease: &'a Lease,
-        checkpoints: &'a [Checkpoint],
-    ) -> Answer<'a, Result<(), ReportRefused>> {
-        Box::pin(async { self.reports.report(lease, checkpoints, Ending::GoesOn).await.map(drop) })
-    }
-
-    fn complete<'a>(
-        &'a self,
-        lease: &'a Lease,
-        _: Finish,
-        checkpoints: &'a [Checkpoint],
-    ) -> Answer<'a, Result<Completed, ReportRefused>> {
-        Box::pin(self.reports.complete(lease, checkpoints))
-    }
-
-    fn fail<'a>(&'a self, lease: &'a Lease, why: &'a str) -> Answer<'a, Result<(), ReportRefused>> {
-        Box::pin(self.reports.fail(lease, why))
+    fn reports(&self) -> &Reports {
+        &self.reports
     }
 }

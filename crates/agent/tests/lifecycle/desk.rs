@@ -103,6 +103,40 @@ fn an_immediate_wake_is_answered_at_once_and_kept() {
 }
 
 #[test]
+fn a_desk_keeps_the_lease_that_the_wake_tells() {
+    for settings in [DeskSettings::request_bound(LEASE), DeskSettings::ack_immediate(LEASE)] {
+        simulate(|world| async move {
+            let bench = Bench::new(&world, settings);
+            let lease = Duration::from_secs(2);
+            world.subscribe_desk_leased(&bench.desk, lease).await;
+            let tail = world.append("events/a").await;
+            world.pass(20 * lease).await;
+            assert_eq!((bench.runs(), bench.desk.under_way()), (1, 1));
+            assert_eq!(answers(&world), [WakeAnswer::Accepted], "before its caller hangs up");
+            bench.go_on.notify_one();
+            world.settle().await;
+            assert_eq!(world.acked("events/a").await, Some(tail));
+            assert_eq!(notices(&world).len(), 1);
+        });
+    }
+}
+
+#[test]
+fn a_lease_that_nobody_tells_is_that_of_the_settings() {
+    simulate(|world| async move {
+        let bench = Bench::new(&world, DeskSettings::ack_immediate(LEASE / 10));
+        world.subscribe_desk(&bench.desk).await;
+        bench.go_on.notify_one();
+        world.append("events/a").await;
+        let untold = WakeNotice { lease: None, ..notices(&world).remove(0) };
+        world.cut(true);
+        assert_eq!(bench.desk.receive(untold).await, WakeAnswer::Accepted);
+        world.pass(LEASE / 5).await;
+        assert_eq!(bench.desk.under_way(), 0, "tried for as long as that lease, not longer");
+    });
+}
+
+#[test]
 fn a_wake_that_comes_twice_runs_once() {
     simulate(|world| async move {
         let bench = Bench::new(&world, DeskSettings::ack_immediate(LEASE));

@@ -6,10 +6,12 @@ use std::{
         Arc,
         atomic::{AtomicU32, Ordering},
     },
+    time::Duration,
 };
 
 use agent::lifecycle::{
-    BadWorker, FeedError, Finish, FollowError, PullWakeLifecycle, WakeFeed, follow_wakes, run_wakes,
+    BadWorker, ClaimRefused, FeedError, Finish, FollowError, PullWakeLifecycle, WakeFeed,
+    follow_wakes, run_wakes,
 };
 use log::{Append, ReadError};
 use parking_lot::Mutex;
@@ -112,11 +114,44 @@ fn a_worker_goes_on_after_failures_and_outages_until_its_subscription_is_gone() 
         assert_eq!(runs(), 4);
 
         world.link.delete(&id("s")).await.unwrap();
-        world.settle().await;
-        assert!(stopped.lock().is_none(), "nothing tells a worker that waits");
+        assert!(stopped.lock().is_none());
+        world.pass(Duration::from_mins(1)).await;
+        let why = stopped.lock().clone().unwrap();
+        assert!(matches!(why, FollowError::Claim(ClaimRefused::NotFound(_))), "{why}");
+    });
+}
+
+#[test]
+fn a_worker_stops_where_waiting_does_not_help() {
+    simulate(|world| async move {
+        world.subscribe().await;
+        let mut feed = WakeFeed::open(world.log.clone(), path("wake")).await.unwrap();
+        let worker = world.worker();
+        let done = |_| async { Ok::<_, Infallible>(Finish::Done) };
+        world.link.is_denied.store(true, Ordering::Relaxed);
+        let follow = follow_wakes(&world.sys, &worker, &mut feed, done);
+        let Err(why) = world.sys.clock.timeout(LEASE, follow).await.unwrap();
+        assert!(matches!(why, FollowError::Claim(ClaimRefused::Unavailable(_))), "{why}");
+
+        world.link.is_denied.store(false, Ordering::Relaxed);
         let _ = world.log.close(&Address::from(path("wake"))).await.unwrap();
-        world.settle().await;
-        assert!(matches!(*stopped.lock(), Some(FollowError::Feed(FeedError::Closed))));
+        let follow = follow_wakes(&world.sys, &worker, &mut feed, done);
+        let Err(why) = world.sys.clock.timeout(LEASE, follow).await.unwrap();
+        assert!(matches!(why, FollowError::Feed(FeedError::Closed)), "{why}");
+    });
+}
+
+#[test]
+fn a_worker_that_waits_asks_now_and_then_and_not_all_the_time() {
+    simulate(|world| async move {
+        world.subscribe().await;
+        let mut feed = WakeFeed::open(world.log.clone(), path("wake")).await.unwrap();
+        let worker = world.worker();
+        let done = |_| async { Ok::<_, Infallible>(Finish::Done) };
+        let follow = follow_wakes(&world.sys, &worker, &mut feed, done);
+        assert!(world.sys.clock.timeout(Duration::from_mins(60), follow).await.is_err());
+        let claims = world.link.claims.load(Ordering::Relaxed);
+        assert!((80..=240).contains(&claims), "{claims} in an hour");
     });
 }
 
@@ -140,7 +175,7 @@ fn a_feed_says_when_there_is_nothing_to_wait_for() {
 fn a_worker_has_a_name() {
     simulate(|world| async move {
         for name in ["", &"x".repeat(257)] {
-            let made = PullWakeLifecycle::new(world.subscriptions(), &world.sys, id("s"), name);
+            let made = PullWakeLifecycle::new(world.subscriptions(), id("s"), name);
             assert_eq!(made.unwrap_err(), BadWorker);
         }
     });

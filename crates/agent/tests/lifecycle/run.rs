@@ -306,6 +306,30 @@ fn work_that_fails_is_given_back_and_waits_longer_each_time() {
 }
 
 #[test]
+fn work_that_failed_once_waits_as_if_once_however_long_nobody_hears_of_it() {
+    simulate(|world| async move {
+        world.subscribe().await;
+        world.append("events/a").await;
+        let (worker, link) = (world.worker(), world.link.clone());
+        let fail = |_| async move {
+            link.is_cut.store(true, Ordering::Relaxed);
+            Err::<Finish, _>("out of luck")
+        };
+        let (failed, ()) =
+            tokio::join!(run_with_lifecycle(&world.sys, worker.clone(), fail), async {
+                world.pass(LEASE / 3).await;
+                world.cut(false);
+            });
+        assert!(matches!(failed, Err(RunError::Work(_))));
+        let begun = world.sys.clock.elapsed();
+        let fail = |_| async { Err::<Finish, _>("out of luck") };
+        let failed = run_with_lifecycle(&world.sys, worker, fail).await;
+        assert!(matches!(failed, Err(RunError::Work(_))));
+        assert_eq!((world.sys.clock.elapsed() - begun).as_secs(), 1);
+    });
+}
+
+#[test]
 fn a_runner_that_is_dropped_gives_its_wake_back() {
     simulate(|world| async move {
         world.subscribe().await;

@@ -44,10 +44,12 @@ pub(crate) struct World {
 pub(crate) struct Link {
     engine: Engine,
     pub(crate) is_cut: AtomicBool,
+    pub(crate) is_denied: AtomicBool,
     /// How long answers to claims and reports are on their way, in milliseconds.
     pub(crate) delay_ms: AtomicU64,
     clock: Clock,
     pub(crate) reports: AtomicU32,
+    pub(crate) claims: AtomicU32,
 }
 
 /// Carries letters to a desk in this process, and keeps them.
@@ -81,9 +83,11 @@ impl World {
         let link = Link {
             engine,
             is_cut: AtomicBool::new(false),
+            is_denied: AtomicBool::new(false),
             delay_ms: AtomicU64::new(0),
             clock: sys.clock.clone(),
             reports: AtomicU32::new(0),
+            claims: AtomicU32::new(0),
         };
         Self { sys, log, link: Arc::new(link), courier }
     }
@@ -100,6 +104,11 @@ impl World {
         self.subscribe_with(self.webhook(desk)).await;
     }
 
+    /// The same with another lease.
+    pub(crate) async fn subscribe_desk_leased(&self, desk: &Arc<WebhookDesk>, lease: Duration) {
+        self.subscribe_leased(self.webhook(desk), lease).await;
+    }
+
     /// The same with a wake for each stream.
     pub(crate) async fn subscribe_desk_one_by_one(&self, desk: &Arc<WebhookDesk>) {
         let config = Config { concurrency: Concurrency::Stream, ..self.webhook(desk) };
@@ -113,8 +122,12 @@ impl World {
     }
 
     async fn subscribe_with(&self, config: Config) {
+        self.subscribe_leased(config, LEASE).await;
+    }
+
+    async fn subscribe_leased(&self, config: Config, lease: Duration) {
         let pattern = Some("events/**".parse().unwrap());
-        let lease_ttl_ms = LEASE.as_millis() as u64;
+        let lease_ttl_ms = lease.as_millis() as u64;
         let config = Config { pattern, lease_ttl_ms, ..config };
         self.link.engine.create(&id("s"), config, String::new()).await.unwrap();
     }
@@ -125,7 +138,7 @@ impl World {
 
     pub(crate) fn worker(&self) -> Arc<dyn RunnerLifecycle> {
         let subscriptions = self.subscriptions();
-        Arc::new(PullWakeLifecycle::new(subscriptions, &self.sys, id("s"), "me").unwrap())
+        Arc::new(PullWakeLifecycle::new(subscriptions, id("s"), "me").unwrap())
     }
 
     pub(crate) async fn create(&self, stream: &str) {
@@ -196,6 +209,9 @@ impl Courier for Hands {
 
 impl Link {
     fn pass(&self) -> Result<&Engine, Unavailable> {
+        if self.is_denied.load(Ordering::Relaxed) {
+            return Err(Unavailable::Denied("the key".to_owned()));
+        }
         match self.is_cut.load(Ordering::Relaxed) {
             true => Err(Unavailable::Overloaded),
             false => Ok(&self.engine),
@@ -254,6 +270,7 @@ impl Subscriptions for Link {
         id: &'a SubscriptionId,
         worker: String,
     ) -> Answer<'a, Result<Claim, ClaimError>> {
+        self.claims.fetch_add(1, Ordering::Relaxed);
         Box::pin(async move { self.late(self.pass()?.claim(id, worker).await).await })
     }
 

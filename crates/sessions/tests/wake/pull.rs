@@ -30,7 +30,7 @@ async fn follow(reach: Reach) {
     world.subscriptions.create(&id, config, String::new()).await.unwrap();
 
     let (done, mut dones) = mpsc::channel(16);
-    let worker = PullWakeLifecycle::new(world.subscriptions.clone(), &world.sys, id, "me");
+    let worker = PullWakeLifecycle::new(world.subscriptions.clone(), id, "me");
     let worker: Arc<dyn RunnerLifecycle> = Arc::new(worker.unwrap());
     let mut feed = WakeFeed::open(world.log.clone(), wake).await.unwrap();
     let sys = world.sys.clone();

@@ -31,7 +31,10 @@ impl Owner {
         }
         let wake_id = wake.id.clone();
         match &subscription.config.delivery {
-            Delivery::Webhook(url) => self.call(self.call_for(id, subscription, wake, url)),
+            Delivery::Webhook(url) => {
+                let lease_ttl_ms = subscription.config.lease_ttl_ms;
+                self.call(self.call_for(id, subscription, wake, url), lease_ttl_ms);
+            }
             Delivery::PullWake(stream) => self.announce(id, wake, stream.clone()),
         }
         self.under_way.insert(wake_id);
@@ -56,7 +59,7 @@ impl Owner {
         }
     }
 
-    fn call(&self, call: Call) {
+    fn call(&self, call: Call, lease_ttl_ms: u64) {
         let (courier, calls, inbox) =
             (self.courier.clone(), self.calls.clone(), self.inbox.clone());
         let (clock, keys) = (self.sys.clock.clone(), self.keys.clone());
@@ -65,7 +68,7 @@ impl Owner {
                 (call.subscription.clone(), call.wake_id.clone(), call.patience);
             let Ok(_permit) = calls.acquire().await else { return };
             // Signed when it goes, for receivers believe it for minutes only.
-            let body = call.body();
+            let body = call.body(lease_ttl_ms);
             let signature = keys.current().sign(body.as_bytes(), clock.unix_ms());
             let carrying = courier.carry(Letter { call, body, signature });
             let outcome = match clock.timeout(patience, carrying).await {
