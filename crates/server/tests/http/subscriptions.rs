@@ -159,16 +159,19 @@ async fn a_subscription_that_fails_says_why_and_when_it_tries_again() {
     assert!(next.unix_ms() > made.unix_ms(), "{view}");
 }
 
+async fn list(server: &Harness, query: &str) -> Answer {
+    server.ask(Request::new("GET", &format!("{ROOT}{query}"))).await
+}
+
 #[tokio::test]
 async fn subscriptions_can_be_listed() {
     let server = start(settings()).await;
     for place in ["b", "a"] {
         ask(&server, "PUT", place, "", &pull()).await.expect(201);
     }
-    let get = |query: &str| Request::new("GET", &format!("{ROOT}{query}"));
-    let first = read(&server.ask(get("?limit=1")).await.expect(200));
+    let first = read(&list(&server, "?limit=1").await.expect(200));
     assert_eq!((&first["subscriptions"][0]["id"], &first["next"]), (&json!("a"), &json!("a")));
-    let last = read(&server.ask(get("?limit=1&after=a")).await.expect(200));
+    let last = read(&list(&server, "?limit=1&after=a").await.expect(200));
     let mut entry = last["subscriptions"][0].clone();
     assert!(entry.as_object_mut().unwrap().remove("created_at").is_some());
     let expected = json!({
@@ -177,7 +180,7 @@ async fn subscriptions_can_be_listed() {
     });
     assert_eq!((entry, last.get("next")), (expected, None));
     for query in ["?limit=0", "?limit=x", "?after=a%2Fb"] {
-        server.ask(get(query)).await.expect(400);
+        list(&server, query).await.expect(400);
     }
     server.ask(Request::new("POST", ROOT)).await.expect(404);
 }
