@@ -1,6 +1,9 @@
 //! The book: all subscriptions, who follows what, and what is due when.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ops::Bound,
+};
 
 use serde::{Deserialize, Serialize};
 use sys::UnixMs;
@@ -35,6 +38,15 @@ impl Book {
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&SubscriptionId, &Subscription)> {
         self.subscriptions.iter()
+    }
+
+    /// Those after this id, in order.
+    pub(crate) fn after(
+        &self,
+        id: Option<&SubscriptionId>,
+    ) -> impl Iterator<Item = (&SubscriptionId, &Subscription)> {
+        let start = id.map_or(Bound::Unbounded, Bound::Excluded);
+        self.subscriptions.range((start, Bound::Unbounded))
     }
 
     pub(crate) fn len(&self) -> usize {

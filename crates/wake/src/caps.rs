@@ -4,6 +4,8 @@ use std::time::Duration;
 
 /// Subscriptions of one log.
 pub const SUBSCRIPTIONS_MAX: usize = 100_000;
+/// Subscriptions on one page of a list.
+pub const LIST_PAGE_MAX: usize = 1_000;
 /// Streams that one subscription is linked to.
 pub const LINKS_MAX: usize = 100_000;
 /// Streams that one request may name.

@@ -2,12 +2,12 @@
 
 use std::{fmt, future::Future, pin::Pin};
 
-use log::Unavailable;
+use log::{ListError, Unavailable, Unsupported};
 use serde::{Deserialize, Serialize};
-use wire::{Offset, StreamPath};
+use wire::{Glob, Offset, StreamPath};
 
 use crate::{
-    ChangeError, ClaimError, Config, CreateError, Progress, ProgressError, PublicKey,
+    ChangeError, ClaimError, Config, CreateError, Delivery, Progress, ProgressError, PublicKey,
     SubscriptionId,
 };
 
@@ -37,6 +37,18 @@ pub trait Subscriptions: fmt::Debug + Send + Sync {
 
     /// The subscription as it stands.
     fn get<'a>(&'a self, id: &'a SubscriptionId) -> Answer<'a, Result<View, ChangeError>>;
+
+    /// One page of the subscriptions, in order of their ids: those after `after`, `limit` of them at
+    /// most and [`caps::LIST_PAGE_MAX`](crate::caps::LIST_PAGE_MAX) in any case.
+    fn list(
+        &self,
+        after: Option<SubscriptionId>,
+        limit: usize,
+    ) -> Answer<'_, Result<Page, ListError>> {
+        let _ = (after, limit);
+        let refused = Unsupported { what: "list subscriptions" };
+        Box::pin(std::future::ready(Err(refused.into())))
+    }
 
     /// Why deliveries fail and when the next one is tried; none while they do not. Who cannot tell
     /// says none, too: whether they fail is what [`View::is_failing`] says.
@@ -106,6 +118,34 @@ pub struct View {
     pub config: Config,
     /// The streams it follows.
     pub links: Vec<LinkView>,
+    /// When it was made, in milliseconds since the Unix epoch.
+    pub created_at: u64,
+    /// True while deliveries fail.
+    pub is_failing: bool,
+}
+
+/// One page of subscriptions.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Page {
+    /// The subscriptions, in order of their ids.
+    pub subscriptions: Vec<Listed>,
+    /// Ask for more after this one; none if this was all.
+    pub next: Option<SubscriptionId>,
+}
+
+/// One subscription of a page: what tells it from others, without its streams, which may be many.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listed {
+    /// Its name.
+    pub id: SubscriptionId,
+    /// Whom it wakes.
+    pub delivery: Delivery,
+    /// Streams it follows by their names.
+    pub pattern: Option<Glob>,
+    /// A note for people.
+    pub description: Option<String>,
+    /// How many streams it follows.
+    pub links_count: usize,
     /// When it was made, in milliseconds since the Unix epoch.
     pub created_at: u64,
     /// True while deliveries fail.

@@ -29,7 +29,8 @@ mod token;
 
 pub use config::{BadConfig, BadSubscriptionId, Concurrency, Config, Delivery, SubscriptionId};
 pub use contract::{
-    Answer, Claim, Created, LinkKind, LinkView, Reported, Setback, Subscriptions, View, Work,
+    Answer, Claim, Created, LinkKind, LinkView, Listed, Page, Reported, Setback, Subscriptions,
+    View, Work,
 };
 pub use courier::{Call, Courier, Letter, LinkBody, NoCourier, Received, WorkBody};
 pub use engine::{Engine, OpenError};

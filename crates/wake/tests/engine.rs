@@ -16,7 +16,7 @@ use sys::{
 use tokio::sync::mpsc;
 use wake::{
     Ack, Answer, Call, Claim, ClaimError, Concurrency, Config, Courier, Delivery, Engine, Keys,
-    Letter, Progress, ProgressError, Received, Reply, SubscriptionId, Subscriptions,
+    Letter, Listed, Page, Progress, ProgressError, Received, Reply, SubscriptionId, Subscriptions,
     WebhookUrlRejected,
 };
 use wire::{Address, ContentType, Messages, ReadFrom, StreamPath};
@@ -282,6 +282,24 @@ fn everything_goes_on_after_a_restart() {
         assert!(reported.next_wake, "b moved while nobody watched");
         world.settle().await;
         assert_eq!(world.calls()[0].streams[0].link.path, path("b"));
+    });
+}
+
+#[test]
+fn subscriptions_are_listed_page_by_page() {
+    simulate(|world| async move {
+        let engine = world.open().await;
+        assert_eq!(engine.list(None, 10).await.unwrap(), Page::default());
+        for name in ["b", "c", "a"] {
+            engine.create(&id(name), pull("**"), String::new()).await.unwrap();
+        }
+        let first = engine.list(None, 2).await.unwrap();
+        assert!(first.subscriptions.iter().map(|one| &one.id).eq([&id("a"), &id("b")]));
+        assert_eq!(first.next, Some(id("b")));
+        let last = engine.list(first.next, usize::MAX).await.unwrap();
+        assert_eq!((last.subscriptions.len(), last.next), (1, None));
+        let Listed { id: name, pattern, links_count, .. } = &last.subscriptions[0];
+        assert_eq!((name, pattern, *links_count), (&id("c"), &pull("**").pattern, 0));
     });
 }
 

@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, sync::Arc};
 use http::{Method, Response, StatusCode, header, request::Parts};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use wake::{
-    Ack, Claim, Concurrency, Config, Created, Delivery, InvalidAck, LinkBody, Progress,
+    Ack, Claim, Concurrency, Config, Created, Delivery, InvalidAck, LinkBody, Listed, Progress,
     ProgressError, Setback, SubscriptionId, Subscriptions, View, WorkBody, caps,
 };
 use wire::{StreamPath, Timestamp};
@@ -15,7 +15,7 @@ use crate::{
     call::{Call, Peer, admit},
     names,
     problem::{Kind, Problem},
-    request::{Incoming, percent_decoded, receive, single},
+    request::{Incoming, list_subscriptions, percent_decoded, receive, single},
     response::{Body, Reply},
     service::Service,
 };
@@ -23,6 +23,8 @@ use crate::{
 /// What a path below `__ds` names.
 enum Place {
     Keys,
+    /// All of them.
+    Subscriptions,
     Subscription(SubscriptionId),
     Streams(SubscriptionId),
     Stream(SubscriptionId, StreamPath),
@@ -88,6 +90,7 @@ async fn manage(
     body: Incoming<'_>,
 ) -> Result<Response<Body>, Problem> {
     match (place, &call.head.method) {
+        (Place::Subscriptions, &Method::GET | &Method::HEAD) => list(call, subscriptions).await,
         (Place::Subscription(id), &Method::PUT) => create(call, subscriptions, &id, body).await,
         (Place::Subscription(id), &Method::GET | &Method::HEAD) => {
             let view = subscriptions.get(&id).await?;
@@ -108,6 +111,19 @@ async fn manage(
         }
         _ => Err(Problem::not_found("there is no such call; see the protocol's section 6")),
     }
+}
+
+async fn list(
+    call: &Call<'_>,
+    subscriptions: &dyn Subscriptions,
+) -> Result<Response<Body>, Problem> {
+    let (after, limit) = list_subscriptions(call.head.uri.query())?;
+    let page = subscriptions.list(after, limit).await?;
+    let body = PageBody {
+        subscriptions: page.subscriptions.iter().map(ListedBody::from).collect(),
+        next: page.next.as_ref().map(SubscriptionId::as_str),
+    };
+    Ok(json(StatusCode::OK, &body))
 }
 
 async fn create(
@@ -220,6 +236,9 @@ impl Place {
         let unknown = || Problem::not_found("subscriptions are at __ds/subscriptions/{id}");
         if rest == "jwks.json" {
             return Ok(Self::Keys);
+        }
+        if rest == "subscriptions" {
+            return Ok(Self::Subscriptions);
         }
         let rest = rest.strip_prefix("subscriptions/").ok_or_else(unknown)?;
         let (id, call) = rest.split_once('/').unwrap_or((rest, ""));
@@ -398,6 +417,48 @@ struct Signing<'a> {
 }
 
 #[derive(Serialize)]
+struct PageBody<'a> {
+    subscriptions: Vec<ListedBody<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next: Option<&'a str>,
+}
+
+#[derive(Serialize)]
+struct ListedBody<'a> {
+    id: &'a str,
+    r#type: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pattern: Option<&'a str>,
+    streams_count: usize,
+    created_at: String,
+    status: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    description: Option<&'a str>,
+}
+
+impl<'a> From<&'a Listed> for ListedBody<'a> {
+    fn from(listed: &'a Listed) -> Self {
+        let r#type = match listed.delivery {
+            Delivery::Webhook(_) => "webhook",
+            Delivery::PullWake(_) => "pull-wake",
+        };
+        Self {
+            id: listed.id.as_str(),
+            r#type,
+            pattern: listed.pattern.as_ref().map(wire::Glob::as_str),
+            streams_count: listed.links_count,
+            created_at: Timestamp::from_unix_ms(listed.created_at).to_string(),
+            status: status(listed.is_failing),
+            description: listed.description.as_deref(),
+        }
+    }
+}
+
+fn status(is_failing: bool) -> &'static str {
+    if is_failing { "failed" } else { "active" }
+}
+
+#[derive(Serialize)]
 struct ClaimBody<'a> {
     wake_id: &'a str,
     generation: u64,
@@ -475,7 +536,7 @@ fn described<'a>(
         lease_ttl_ms: view.config.lease_ttl_ms,
         concurrency: view.config.concurrency,
         created_at: Timestamp::from_unix_ms(view.created_at).to_string(),
-        status: if view.is_failing { "failed" } else { "active" },
+        status: status(view.is_failing),
         description: view.config.description.as_deref(),
         setback: None,
     }

@@ -10,4 +10,6 @@ pub(crate) use body::{Received, receive};
 pub(crate) use headers::{Framing, closing, content_type, framing, parsed, single};
 pub(crate) use incoming::Incoming;
 pub(crate) use messages::messages;
-pub(crate) use params::{Live, ReadParams, Removal, after, list, percent_decoded, watched};
+pub(crate) use params::{
+    Live, ReadParams, Removal, after, list, list_subscriptions, percent_decoded, watched,
+};

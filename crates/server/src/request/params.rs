@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use http::request::Parts;
 use log::{Delete, List};
+use wake::SubscriptionId;
 use wire::{Glob, Offset, ReadFrom, StreamPath, caps::LIST_PAGE_MAX};
 
 use crate::{
@@ -97,16 +98,28 @@ impl Removal {
 pub(crate) fn list(query: Option<&str>) -> Result<List, Problem> {
     let [prefix, after, limit] = known(query, ["prefix", "after", "limit"])?;
     let after = after.map(|path| path.parse::<StreamPath>()).transpose();
-    let limit = match limit.map(|text| text.parse::<usize>()) {
-        None => LIST_PAGE_MAX,
-        Some(Ok(limit @ 1..)) => limit.min(LIST_PAGE_MAX),
-        Some(_) => return Err(Problem::bad_request("limit must be a whole number above 0")),
-    };
     Ok(List {
         prefix: prefix.map(Cow::into_owned).unwrap_or_default(),
         after: after.map_err(Problem::bad_request_from)?,
-        limit,
+        limit: page_limit(limit.as_deref(), LIST_PAGE_MAX)?,
     })
+}
+
+/// Which subscriptions to list: `?after=&limit=`.
+pub(crate) fn list_subscriptions(
+    query: Option<&str>,
+) -> Result<(Option<SubscriptionId>, usize), Problem> {
+    let [after, limit] = known(query, ["after", "limit"])?;
+    let after = after.map(|id| id.parse()).transpose().map_err(Problem::bad_request_from)?;
+    Ok((after, page_limit(limit.as_deref(), wake::caps::LIST_PAGE_MAX)?))
+}
+
+fn page_limit(text: Option<&str>, most: usize) -> Result<usize, Problem> {
+    match text.map(str::parse::<usize>) {
+        None => Ok(most),
+        Some(Ok(limit @ 1..)) => Ok(limit.min(most)),
+        Some(_) => Err(Problem::bad_request("limit must be a whole number above 0")),
+    }
 }
 
 /// The tail that somebody waits to be passed: `?after=`.

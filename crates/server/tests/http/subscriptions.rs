@@ -1,12 +1,13 @@
 //! Subscriptions over HTTP: what the official suite does not ask.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use log::{Log, MemoryLog};
 use serde_json::{Value, json};
 use server::{Auth, Server, Settings, Tokens};
 use sys::{Chance, Sys};
 use wake::{Engine, Keys, NoCourier};
+use wire::Timestamp;
 
 use crate::support::{Answer, Harness, Request, settings};
 
@@ -131,6 +132,57 @@ async fn what_makes_no_subscription_is_told_so() {
         assert!([400, 404].contains(&status), "{place}: {status}");
     }
     ask(&server, "GET", "s", "", "").await.expect(404);
+}
+
+#[tokio::test]
+async fn a_subscription_that_fails_says_why_and_when_it_tries_again() {
+    let server = start(settings()).await;
+    let made = read(&ask(&server, "PUT", "s", "", &pull()).await.expect(201));
+    assert_eq!((made.get("last_error"), made.get("next_attempt_at")), (None, None));
+    // Nobody made the wake stream.
+    server.create("/v1/stream/events/a", "application/json").await;
+    server.append("/v1/stream/events/a", "application/json", "[1]").await.expect(204);
+    let failed = async {
+        loop {
+            let view = read(&ask(&server, "GET", "s", "", "").await.expect(200));
+            if view["status"] == "failed" {
+                return view;
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    let view = tokio::time::timeout(Duration::from_secs(10), failed).await.unwrap();
+    let why = view["last_error"].as_str().unwrap();
+    assert!(why.starts_with("wake cannot be appended to: "), "{why}");
+    let next = view["next_attempt_at"].as_str().unwrap().parse::<Timestamp>().unwrap();
+    let made = view["created_at"].as_str().unwrap().parse::<Timestamp>().unwrap();
+    assert!(next.unix_ms() > made.unix_ms(), "{view}");
+}
+
+async fn list(server: &Harness, query: &str) -> Answer {
+    server.ask(Request::new("GET", &format!("{ROOT}{query}"))).await
+}
+
+#[tokio::test]
+async fn subscriptions_can_be_listed() {
+    let server = start(settings()).await;
+    for place in ["b", "a"] {
+        ask(&server, "PUT", place, "", &pull()).await.expect(201);
+    }
+    let first = read(&list(&server, "?limit=1").await.expect(200));
+    assert_eq!((&first["subscriptions"][0]["id"], &first["next"]), (&json!("a"), &json!("a")));
+    let last = read(&list(&server, "?limit=1&after=a").await.expect(200));
+    let mut entry = last["subscriptions"][0].clone();
+    assert!(entry.as_object_mut().unwrap().remove("created_at").is_some());
+    let expected = json!({
+        "id": "b", "type": "pull-wake", "pattern": "events/**", "streams_count": 0,
+        "status": "active",
+    });
+    assert_eq!((entry, last.get("next")), (expected, None));
+    for query in ["?limit=0", "?limit=x", "?after=a%2Fb"] {
+        list(&server, query).await.expect(400);
+    }
+    server.ask(Request::new("POST", ROOT)).await.expect(404);
 }
 
 #[tokio::test]

@@ -8,7 +8,9 @@ mod views;
 
 use std::sync::Arc;
 
-use log::{AppendError, CreateError as LogCreateError, Log, ReadError, Unavailable, WatchError};
+use log::{
+    AppendError, CreateError as LogCreateError, ListError, Log, ReadError, Unavailable, WatchError,
+};
 use sys::{Clock, Sys, Task};
 use thiserror::Error;
 use tokio::sync::{mpsc, oneshot};
@@ -19,8 +21,8 @@ use self::{
     owner::{Command, Owner},
 };
 use crate::{
-    Answer, ChangeError, Claim, ClaimError, Config, Courier, CreateError, Created, Keys, Progress,
-    ProgressError, PublicKey, Reported, Setback, SubscriptionId, Subscriptions, View,
+    Answer, ChangeError, Claim, ClaimError, Config, Courier, CreateError, Created, Keys, Page,
+    Progress, ProgressError, PublicKey, Reported, Setback, SubscriptionId, Subscriptions, View,
     keys::Keyring,
 };
 
@@ -61,7 +63,7 @@ pub enum OpenError {
     Watch(#[from] WatchError),
     /// Streams cannot be listed.
     #[error(transparent)]
-    List(#[from] log::ListError),
+    List(#[from] ListError),
 }
 
 impl Engine {
@@ -142,6 +144,14 @@ impl Subscriptions for Engine {
 
     fn get<'a>(&'a self, id: &'a SubscriptionId) -> Answer<'a, Result<View, ChangeError>> {
         Box::pin(self.ask(|reply| Command::Get { id: id.clone(), reply }))
+    }
+
+    fn list(
+        &self,
+        after: Option<SubscriptionId>,
+        limit: usize,
+    ) -> Answer<'_, Result<Page, ListError>> {
+        Box::pin(self.ask(move |reply| Command::List { after, limit, reply }))
     }
 
     fn setback<'a>(

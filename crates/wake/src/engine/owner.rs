@@ -8,7 +8,7 @@ use std::{
 };
 
 use futures_util::future::{Either, select};
-use log::{Log, Moved, Unavailable, Watch};
+use log::{ListError, Log, Moved, Unavailable, Watch};
 use sys::{Sys, UnixMs};
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use wire::StreamPath;
@@ -16,11 +16,11 @@ use wire::StreamPath;
 use super::{
     diary::{Diary, NotWritten},
     follow::{link_existing, look},
-    views::{setback, view, work},
+    views::{page, setback, view, work},
 };
 use crate::{
-    ChangeError, Claim, ClaimError, Config, Courier, CreateError, Created, Delivery, Progress,
-    ProgressError, Reply, Reported, Setback, SubscriptionExists, SubscriptionId,
+    ChangeError, Claim, ClaimError, Config, Courier, CreateError, Created, Delivery, Page,
+    Progress, ProgressError, Reply, Reported, Setback, SubscriptionExists, SubscriptionId,
     SubscriptionNotFound, TooMany, View,
     book::{Book, Entry},
     caps::{LINKS_MAX, SUBSCRIPTIONS_MAX},
@@ -50,6 +50,11 @@ pub(super) enum Command {
     Get {
         id: SubscriptionId,
         reply: Asker<View, ChangeError>,
+    },
+    List {
+        after: Option<SubscriptionId>,
+        limit: usize,
+        reply: Asker<Page, ListError>,
     },
     Setback {
         id: SubscriptionId,
@@ -246,6 +251,10 @@ impl Owner {
             Command::Get { id, reply } => {
                 let view = self.find(&id).map(view).map_err(ChangeError::from);
                 self.answer(reply, view);
+            }
+            Command::List { after, limit, reply } => {
+                let page = page(&self.book, after.as_ref(), limit);
+                self.answer(reply, Ok(page));
             }
             Command::Setback { id, reply } => {
                 let last_error = self.last_errors.get(&id);
@@ -525,6 +534,7 @@ impl Owner {
         match command {
             Command::Create { reply, .. } => drop(reply.send(Err(why.into()))),
             Command::Get { reply, .. } => drop(reply.send(Err(why.into()))),
+            Command::List { reply, .. } => drop(reply.send(Err(why.into()))),
             Command::Setback { reply, .. } => drop(reply.send(Err(why.into()))),
             Command::Delete { reply, .. }
             | Command::Link { reply, .. }

@@ -3,7 +3,9 @@
 use wire::StreamPath;
 
 use crate::{
-    LinkKind, LinkView, Setback, View, Work,
+    LinkKind, LinkView, Listed, Page, Setback, SubscriptionId, View, Work,
+    book::Book,
+    caps::LIST_PAGE_MAX,
     subscription::{Link, Subscription, Wake},
 };
 
@@ -11,6 +13,28 @@ pub(super) fn view(subscription: &Subscription) -> View {
     View {
         config: subscription.config.clone(),
         links: subscription.links.iter().map(|(path, link)| link_view(path, link)).collect(),
+        created_at: subscription.created_at,
+        is_failing: subscription.is_failing(),
+    }
+}
+
+pub(super) fn page(book: &Book, after: Option<&SubscriptionId>, limit: usize) -> Page {
+    let limit = limit.clamp(1, LIST_PAGE_MAX);
+    let mut rest = book.after(after);
+    let subscriptions: Vec<Listed> =
+        rest.by_ref().take(limit).map(|(id, subscription)| listed(id, subscription)).collect();
+    let has_more = rest.next().is_some();
+    let next = subscriptions.last().filter(|_| has_more).map(|last| last.id.clone());
+    Page { subscriptions, next }
+}
+
+fn listed(id: &SubscriptionId, subscription: &Subscription) -> Listed {
+    Listed {
+        id: id.clone(),
+        delivery: subscription.config.delivery.clone(),
+        pattern: subscription.config.pattern.clone(),
+        description: subscription.config.description.clone(),
+        links_count: subscription.links.len(),
         created_at: subscription.created_at,
         is_failing: subscription.is_failing(),
     }
