@@ -30,13 +30,13 @@ pub const KEYS_LIFE: Duration = Duration::from_mins(5);
 pub const KEYS_PAUSE: Duration = Duration::from_secs(10);
 /// How long one look may take.
 pub const KEYS_PATIENCE: Duration = Duration::from_secs(10);
-/// Wakes that a worker takes before it looks whether it should stop.
-pub const WAKES_IN_A_ROW_MAX: u32 = 1_000;
 /// The wait before a worker tries again to reach its server, more or less.
 pub const FOLLOW_PAUSE: Duration = Duration::from_secs(1);
 /// How long a worker waits for an announcement before it claims without one, more or less: nothing
 /// is announced by a subscription that is gone.
 pub const FOLLOW_LOOK: Duration = Duration::from_secs(30);
+/// How long whoever stops waits until the wakes it has are given back; after that they lapse.
+pub const RELEASE_PATIENCE: Duration = Duration::from_secs(10);
 /// Bytes of a wake stream that are read at once.
 pub const FEED_BYTES: usize = 64 * 1024;
 

@@ -4,14 +4,17 @@ use std::{collections::BTreeSet, error::Error, fmt, future::Future, sync::Arc, t
 
 use parking_lot::Mutex;
 use sys::Sys;
-use tokio::sync::oneshot;
+use tokio::sync::{Notify, oneshot};
 use wake::{SubscriptionId, Subscriptions, WakeNotice};
 
 use super::{
     Answer, ClaimRefused, Finish, Ran, RunError, Session, Setbacks, WebhookLifecycle,
-    run_with_lifecycle,
+    cancel::{Stop, Stopper},
+    run::run_until,
 };
-use crate::caps::{REQUEST_PATIENCE_DEFAULT, RETRIES_PER_LEASE, WAKES_UNDER_WAY_DEFAULT};
+use crate::caps::{
+    RELEASE_PATIENCE, REQUEST_PATIENCE_DEFAULT, RETRIES_PER_LEASE, WAKES_UNDER_WAY_DEFAULT,
+};
 
 /// How work fails.
 pub type WorkError = Box<dyn Error + Send + Sync>;
@@ -26,6 +29,10 @@ pub struct WebhookDesk {
     setbacks: Setbacks,
     /// At most `wakes_max`; held for a look only.
     under_way: Mutex<BTreeSet<WakeKey>>,
+    /// Told when the last of them ends.
+    idle: Notify,
+    stopper: Stopper,
+    stop: Stop,
 }
 
 /// How a desk works.
@@ -64,7 +71,8 @@ pub enum WakeAnswer {
     Stale(String),
     /// The work failed; the wake was given back and comes again.
     Failed(String),
-    /// There is too much to do, or nobody to report to; the wake may come again.
+    /// There is too much to do, nobody to report to, or the desk is closed; the wake may come
+    /// again.
     Busy,
 }
 
@@ -94,6 +102,7 @@ impl WebhookDesk {
             let working = work(session);
             Box::pin(async { working.await.map_err(Into::into) })
         };
+        let (stopper, stop) = Stop::new();
         Arc::new(Self {
             sys: sys.clone(),
             subscriptions,
@@ -101,6 +110,9 @@ impl WebhookDesk {
             work: Box::new(work),
             setbacks: Setbacks::default(),
             under_way: Mutex::default(),
+            idle: Notify::new(),
+            stopper,
+            stop,
         })
     }
 
@@ -132,6 +144,33 @@ impl WebhookDesk {
         }
     }
 
+    /// Refuses further wakes, waits up to `grace` for the work under way, then drops what is left
+    /// of it and gives its wakes back. It returns when the server has heard so, or ten seconds
+    /// later. Call it before the process ends; wakes that nobody gives back lapse with their
+    /// leases.
+    pub async fn close(&self, grace: Duration) {
+        self.stopper.close();
+        if self.sys.clock.timeout(grace, self.idle()).await.is_ok() {
+            return;
+        }
+        self.stopper.leave();
+        if self.sys.clock.timeout(RELEASE_PATIENCE, self.idle()).await.is_err() {
+            let wakes = self.under_way();
+            tracing::warn!(wakes, "a desk closed before its wakes were given back; they lapse");
+        }
+    }
+
+    async fn idle(&self) {
+        loop {
+            // Made before the look, so that an end in between is heard.
+            let ended = self.idle.notified();
+            if self.under_way() == 0 {
+                return;
+            }
+            ended.await;
+        }
+    }
+
     /// Wakes that are worked on now.
     #[must_use]
     pub fn under_way(&self) -> usize {
@@ -149,7 +188,10 @@ impl WebhookDesk {
             if answer != WakeAnswer::Busy || !is_accepted || age >= lease {
                 return answer;
             }
-            self.sys.clock.sleep(lease / RETRIES_PER_LEASE).await;
+            let leaving = self.stop.leaving.cancelled();
+            if self.sys.clock.timeout(lease / RETRIES_PER_LEASE, leaving).await.is_ok() {
+                return answer;
+            }
         }
     }
 
@@ -157,11 +199,13 @@ impl WebhookDesk {
         let (subscriptions, lease) = (self.subscriptions.clone(), self.settings.lease);
         let setbacks = self.setbacks.clone();
         let life = WebhookLifecycle::new(subscriptions, notice, lease, setbacks);
-        match run_with_lifecycle(&self.sys, Arc::new(life), &self.work).await {
+        match run_until(&self.sys, Arc::new(life), &self.work, &self.stop.leaving).await {
             Ok(Ran { finish: Finish::Done, .. }) => WakeAnswer::Done,
             // It was reported, and the next wake is on its way.
             Ok(Ran { finish: Finish::More, .. }) => WakeAnswer::Accepted,
-            Err(RunError::NotClaimed(ClaimRefused::Unavailable(_))) => WakeAnswer::Busy,
+            Err(RunError::NotClaimed(ClaimRefused::Unavailable(_)) | RunError::Stopped) => {
+                WakeAnswer::Busy
+            }
             Err(RunError::NotClaimed(refused)) => WakeAnswer::Stale(refused.to_string()),
             Err(error) => WakeAnswer::Failed(error.to_string()),
         }
@@ -178,7 +222,7 @@ impl WebhookDesk {
         if under_way.contains(&key) {
             return Err(WakeAnswer::Accepted);
         }
-        if under_way.len() >= self.settings.wakes_max {
+        if under_way.len() >= self.settings.wakes_max || self.stop.closing.is_cancelled() {
             return Err(WakeAnswer::Busy);
         }
         under_way.insert(key.clone());
@@ -188,7 +232,11 @@ impl WebhookDesk {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        self.desk.under_way.lock().remove(&self.key);
+        let mut under_way = self.desk.under_way.lock();
+        under_way.remove(&self.key);
+        if under_way.is_empty() {
+            self.desk.idle.notify_waiters();
+        }
     }
 }
 

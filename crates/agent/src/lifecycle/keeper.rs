@@ -24,6 +24,7 @@ pub(super) enum Message {
     Checkpoint { checkpoints: Vec<Checkpoint>, reply: Reply<(), CheckpointError> },
     Complete { finish: Finish, reply: Reply<Completed, Unkept> },
     Fail { why: String, reply: oneshot::Sender<()> },
+    Release { reply: oneshot::Sender<()> },
 }
 
 /// What a keeper acts on.
@@ -100,10 +101,19 @@ impl Hold {
         answer.await.unwrap_or(Err(Unkept::Lost))
     }
 
-    /// Gives the wake up.
+    /// Gives the wake up, for its work failed.
     pub(super) async fn fail(self, why: String) {
+        self.end(|reply| Message::Fail { why, reply }).await;
+    }
+
+    /// Gives the wake up at once: nobody is to blame.
+    pub(super) async fn release(self) {
+        self.end(|reply| Message::Release { reply }).await;
+    }
+
+    async fn end(self, message: impl FnOnce(oneshot::Sender<()>) -> Message) {
         let (reply, answer) = oneshot::channel();
-        if self.keeper.send(Message::Fail { why, reply }).await.is_ok() {
+        if self.keeper.send(message(reply)).await.is_ok() {
             // A keeper that is gone has lost the lease; there is nothing to give up.
             let _ = answer.await;
         }
@@ -136,6 +146,12 @@ impl Keeper {
                 }
                 Heard::Message(Message::Fail { why, reply }) => {
                     self.fail(&why).await;
+                    let _ = reply.send(());
+                    return;
+                }
+                Heard::Message(Message::Release { reply }) => {
+                    self.canceller.cancel();
+                    self.release().await;
                     let _ = reply.send(());
                     return;
                 }

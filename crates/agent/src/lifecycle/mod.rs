@@ -14,7 +14,7 @@
 //! time is up. [`WebhookDesk`] takes wakes that came by a webhook and runs each once;
 //! [`KeyRing`] tells whether they came from whom we trust. [`WakeFeed`] waits for the next wake
 //! of a pulled subscription, [`run_wakes`] works until there is none, and [`follow_wakes`] does
-//! both for ever.
+//! both for ever. [`follow_wakes_until`] and [`WebhookDesk::close`] stop in good order.
 
 mod cancel;
 mod contract;
@@ -39,7 +39,7 @@ pub use contract::{
 pub use desk::{DeskSettings, Mode, WakeAnswer, WebhookDesk, WorkError};
 pub use drain::{Drain, DrainEnd, DrainError, DrainLimits, Drained, drain_until_idle};
 pub use feed::{FeedError, WakeFeed};
-pub use follow::{FollowError, follow_wakes};
+pub use follow::{FollowError, follow_wakes, follow_wakes_until};
 pub use keyring::{KeyRing, KeySource, NotVerified};
 pub use pull::{BadWorker, PullWakeLifecycle};
 pub use run::{Ran, RunError, run_wakes, run_with_lifecycle};

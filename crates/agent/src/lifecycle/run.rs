@@ -8,7 +8,7 @@ use thiserror::Error;
 use wake::InvalidAck;
 
 use super::{
-    ClaimRefused, Completed, Finish, Lost, RunnerLifecycle, Session,
+    Cancellation, ClaimRefused, Completed, Finish, Lost, RunnerLifecycle, Session,
     keeper::{Hold, Unkept},
 };
 
@@ -34,6 +34,9 @@ pub enum RunError<E> {
     /// The work failed and the wake was given back; it comes again.
     #[error("{0}")]
     Work(E),
+    /// The runner stopped before the work did; the wake was given back, and comes again.
+    #[error("the runner stopped; the work comes again")]
+    Stopped,
     /// The work was done, and nobody confirmed that it was heard; it may come again.
     #[error("the end of the wake was not confirmed; the work may come again")]
     Unconfirmed,
@@ -47,7 +50,7 @@ pub enum RunError<E> {
 ///
 /// The work is dropped as soon as its lease is lost, or may be: then somebody else may have the
 /// wake. What it spawned hears of it through [`Session::cancellation`]. If it fails, or if this
-/// future is dropped, the wake is given back.
+/// future is dropped, the wake is given back; the latter needs a runtime that goes on.
 ///
 /// # Errors
 /// [`RunError`] says whether anything ran and whether it comes again.
@@ -61,17 +64,40 @@ where
     F: Future<Output = Result<Finish, E>>,
     E: Display,
 {
+    // Kept to the end: without its other end, a cancellation counts as one.
+    let (_canceller, never) = Cancellation::new();
+    run_until(sys, lifecycle, work, &never).await
+}
+
+/// The same, until `leaving`: then the work is dropped, and its wake given back.
+pub(super) async fn run_until<W, F, E>(
+    sys: &Sys,
+    lifecycle: Arc<dyn RunnerLifecycle>,
+    work: W,
+    leaving: &Cancellation,
+) -> Result<Ran, RunError<E>>
+where
+    W: FnOnce(Session) -> F,
+    F: Future<Output = Result<Finish, E>>,
+    E: Display,
+{
     let claimed_at = sys.clock.elapsed();
     let lease = lifecycle.claim().await?;
     let (hold, session) = Hold::start(sys, lifecycle, lease, claimed_at);
     let cancellation = session.cancellation();
     let outcome = {
-        let (lost, working) = (pin!(cancellation.cancelled()), pin!(work(session)));
-        // In this order: work that fails because its lease is lost was not at fault.
-        match select(lost, working).await {
-            Either::Left(((), _)) => return Err(Lost.into()),
-            Either::Right((outcome, _)) => outcome,
+        let (lost, left) = (pin!(cancellation.cancelled()), pin!(leaving.cancelled()));
+        // In this order: work that fails because its lease is lost was not at fault, and work
+        // that is not wanted does not begin.
+        match select(select(lost, left), pin!(work(session))).await {
+            Either::Left((Either::Left(_), _)) => return Err(Lost.into()),
+            Either::Left((Either::Right(_), _)) => None,
+            Either::Right((outcome, _)) => Some(outcome),
         }
+    };
+    let Some(outcome) = outcome else {
+        hold.release().await;
+        return Err(RunError::Stopped);
     };
     match outcome {
         Ok(finish) => match hold.complete(finish).await {

@@ -214,6 +214,42 @@ fn an_immediate_wake_that_cannot_be_claimed_yet_is_claimed_later() {
 }
 
 #[test]
+fn a_desk_that_closes_lets_work_end_and_refuses_more() {
+    simulate(|world| async move {
+        let bench = Bench::new(&world, DeskSettings::ack_immediate(LEASE));
+        world.subscribe_desk(&bench.desk).await;
+        let tail = world.append("events/a").await;
+        let other = WakeNotice { wake_id: "other".to_owned(), ..notices(&world).remove(0) };
+        tokio::join!(bench.desk.close(LEASE), async {
+            world.pass(LEASE / 2).await;
+            assert_eq!(bench.desk.receive(other).await, WakeAnswer::Busy);
+            bench.go_on.notify_one();
+        });
+        assert_eq!((bench.runs(), bench.desk.under_way()), (1, 0));
+        assert_eq!(world.acked("events/a").await, Some(tail));
+    });
+}
+
+#[test]
+fn a_desk_that_is_closed_has_given_its_wakes_back() {
+    for settings in [DeskSettings::request_bound(LEASE), DeskSettings::ack_immediate(LEASE)] {
+        simulate(|world| async move {
+            let bench = Bench::new(&world, settings);
+            world.subscribe_desk(&bench.desk).await;
+            world.append("events/a").await;
+            let begun = world.sys.clock.elapsed();
+            bench.desk.close(LEASE / 10).await;
+            let took = world.sys.clock.elapsed() - begun;
+            assert!(took >= LEASE / 10 && took < LEASE / 5, "{took:?}");
+            assert_eq!((bench.runs(), bench.desk.under_way()), (1, 0));
+            world.settle().await;
+            assert_eq!(notices(&world).len(), 2, "it is called for again, long before its lease");
+            assert_eq!(bench.runs(), 1, "and not here");
+        });
+    }
+}
+
+#[test]
 fn a_slow_session_holds_no_other_back() {
     simulate(|world| async move {
         let (runs, slow) = (Arc::<AtomicU32>::default(), path("events/slow"));

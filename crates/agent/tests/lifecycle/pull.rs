@@ -11,7 +11,7 @@ use std::{
 
 use agent::lifecycle::{
     BadWorker, ClaimRefused, FeedError, Finish, FollowError, PullWakeLifecycle, WakeFeed,
-    follow_wakes, run_wakes,
+    follow_wakes, follow_wakes_until, run_wakes,
 };
 use log::{Append, ReadError};
 use parking_lot::Mutex;
@@ -152,6 +152,51 @@ fn a_worker_that_waits_asks_now_and_then_and_not_all_the_time() {
         assert!(world.sys.clock.timeout(Duration::from_mins(60), follow).await.is_err());
         let claims = world.link.claims.load(Ordering::Relaxed);
         assert!((80..=240).contains(&claims), "{claims} in an hour");
+    });
+}
+
+#[test]
+fn a_worker_that_is_stopped_has_given_its_wake_back() {
+    simulate(|world| async move {
+        world.subscribe().await;
+        let mut feed = WakeFeed::open(world.log.clone(), path("wake")).await.unwrap();
+        world.append("events/a").await;
+        let (worker, begun) = (world.worker(), world.sys.clock.elapsed());
+        let forever = |_| std::future::pending::<Result<Finish, Infallible>>();
+        let (stop, grace) = (world.pass(LEASE / 2), LEASE / 6);
+        let followed =
+            follow_wakes_until(&world.sys, &worker, &mut feed, forever, stop, grace).await;
+        followed.unwrap();
+        let took = world.sys.clock.elapsed() - begun;
+        assert!(took >= LEASE * 2 / 3 && took < LEASE, "{took:?}");
+        let next = world.link.claim(&id("s"), "other".to_owned()).await.unwrap();
+        assert_eq!(next.generation, 2, "at once: nothing is left to do when it returns");
+    });
+}
+
+#[test]
+fn a_worker_that_is_stopped_ends_its_work_in_the_time_it_has_and_takes_no_more() {
+    simulate(|world| async move {
+        world.subscribe().await;
+        let mut feed = WakeFeed::open(world.log.clone(), path("wake")).await.unwrap();
+        let tail = world.append("events/a").await;
+        world.append("events/b").await;
+        let (worker, world) = (world.worker(), &world);
+        let slow = |_| async move {
+            world.pass(LEASE).await;
+            Ok::<_, Infallible>(Finish::Done)
+        };
+        let stop = world.pass(LEASE / 2);
+        let followed = follow_wakes_until(&world.sys, &worker, &mut feed, slow, stop, LEASE).await;
+        followed.unwrap();
+        assert_eq!(world.acked("events/a").await, Some(tail));
+        assert_eq!(world.acked("events/b").await, None, "that is for others");
+        assert_eq!(world.link.claims.load(Ordering::Relaxed), 1);
+
+        let begun = world.sys.clock.elapsed();
+        let idle = follow_wakes_until(&world.sys, &worker, &mut feed, slow, async {}, LEASE);
+        idle.await.unwrap();
+        assert_eq!(world.sys.clock.elapsed(), begun, "who has no work need not wait");
     });
 }
 
