@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use agent::lifecycle::{KeyRing, KeySource, WakeAnswer, WebhookDesk};
 use axum::{
-    body::{Body, Bytes},
+    body::{Body, Bytes, HttpBody as _},
     extract::State,
     response::{IntoResponse, Response},
 };
@@ -15,7 +15,7 @@ use tokio::sync::Semaphore;
 use wake::WakeNotice;
 
 use crate::{
-    caps::{WAKE_BODY_BYTES_MAX, WAKE_BODY_PATIENCE, WAKES_READ_MAX},
+    caps::{WAKE_BODY_BYTES_MAX, WAKE_BODY_PATIENCE, WAKE_ROOM_UNIT, WAKE_ROOM_UNITS},
     problem::Problem,
 };
 
@@ -27,26 +27,27 @@ pub struct WakeDoor {
     sys: Sys,
     keys: KeyRing,
     desk: Arc<WebhookDesk>,
-    /// For requests that are read: those who prove nothing must not fill the memory.
-    readers: Semaphore,
+    /// For bodies that are read: those who prove nothing must not fill the memory.
+    room: Semaphore,
 }
 
 impl WakeDoor {
     /// A door to `desk` for whoever signs with a key of `keys`.
     #[must_use]
     pub fn new(sys: &Sys, keys: impl KeySource + 'static, desk: Arc<WebhookDesk>) -> Arc<Self> {
-        let (keys, readers) = (KeyRing::new(sys, keys), Semaphore::new(WAKES_READ_MAX));
-        Arc::new(Self { sys: sys.clone(), keys, desk, readers })
+        let (keys, room) = (KeyRing::new(sys, keys), Semaphore::new(WAKE_ROOM_UNITS));
+        Arc::new(Self { sys: sys.clone(), keys, desk, room })
     }
 
     /// Reads the body, and believes it if it is signed.
     async fn read(&self, headers: &HeaderMap, body: Body) -> Result<WakeNotice, Problem> {
-        let _seat = self.readers.try_acquire().map_err(|_| Problem::Busy)?;
         let mut signatures = headers.get_all(SIGNATURE).iter();
         let (Some(signature), None) = (signatures.next(), signatures.next()) else {
             return Err(Problem::NoSignature);
         };
         let signature = signature.to_str().map_err(|_| Problem::NoSignature)?;
+        self.keys.glance(signature)?;
+        let _room = self.room.try_acquire_many(units(&body)).map_err(|_| Problem::Busy)?;
         let reading = self.sys.clock.timeout(WAKE_BODY_PATIENCE, collect(body)).await;
         let body = reading.map_err(|_| Problem::BodyTooSlow)??;
         Ok(self.keys.open(signature, &body).await?)
@@ -80,6 +81,13 @@ pub async fn handle_wake(
         WakeAnswer::Failed(_) => Problem::WorkFailed.into_response(),
         WakeAnswer::Busy => Problem::Busy.into_response(),
     }
+}
+
+/// The room that a body takes: as much as it says, or as much as it may have.
+fn units(body: &Body) -> u32 {
+    let said = body.size_hint().upper().and_then(|bytes| usize::try_from(bytes).ok());
+    let bytes = said.map_or(WAKE_BODY_BYTES_MAX, |bytes| bytes.min(WAKE_BODY_BYTES_MAX));
+    u32::try_from(bytes.div_ceil(WAKE_ROOM_UNIT).max(1)).unwrap_or(u32::MAX)
 }
 
 async fn collect(body: Body) -> Result<Bytes, Problem> {

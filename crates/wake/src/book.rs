@@ -29,6 +29,15 @@ pub(crate) struct Book {
     subscriptions: BTreeMap<SubscriptionId, Subscription>,
     index: Index,
     due: BTreeSet<(UnixMs, SubscriptionId)>,
+    /// Of subscriptions that are being told in parts.
+    parts: BTreeMap<SubscriptionId, Vec<Linked>>,
+}
+
+impl Entry {
+    /// As it is written.
+    pub(crate) fn text(&self) -> Vec<u8> {
+        serde_json::to_vec(self).expect("plain data can be written")
+    }
 }
 
 impl Book {
@@ -80,10 +89,17 @@ impl Book {
 
     fn apply_event(&mut self, id: &SubscriptionId, event: &Event) {
         match event {
+            Event::Part(links) => {
+                self.parts.entry(id.clone()).or_default().extend(links.iter().cloned());
+            }
             Event::Is(subscription) => {
                 self.forget(id);
-                self.learn(id, subscription);
-                self.subscriptions.insert(id.clone(), (**subscription).clone());
+                let mut subscription = (**subscription).clone();
+                for linked in self.parts.remove(id).unwrap_or_default() {
+                    subscription.apply(&Event::Linked(linked));
+                }
+                self.learn(id, &subscription);
+                self.subscriptions.insert(id.clone(), subscription);
             }
             Event::Deleted => self.forget(id),
             other => {
@@ -98,6 +114,11 @@ impl Book {
                 }
             }
         }
+    }
+
+    /// Another writer goes on: it does not end what was being told in parts.
+    pub(crate) fn taken_over(&mut self) {
+        self.parts.clear();
     }
 
     /// Learns where a stream ends.

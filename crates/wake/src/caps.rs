@@ -8,6 +8,11 @@ pub const SUBSCRIPTIONS_MAX: usize = 100_000;
 pub const LIST_PAGE_MAX: usize = 1_000;
 /// Streams that one subscription is linked to.
 pub const LINKS_MAX: usize = 100_000;
+/// Links that one entry of the diary tells; a subscription with more is told in parts.
+pub const LINKS_PER_ENTRY_MAX: usize = 1_000;
+/// Bytes that one append to the diary holds, unless a single entry is larger; and bytes that are
+/// decided before they are written.
+pub const DIARY_APPEND_BYTES: usize = 1024 * 1024;
 /// Streams that one request may name.
 pub const STREAMS_PER_REQUEST_MAX: usize = 1_000;
 /// Streams that one wake lists; what is left comes with the next one.
@@ -60,6 +65,13 @@ const _: () = assert!(
     STREAMS_PER_WAKE_MAX * (2 * wire::caps::PATH_BYTES_MAX + 256)
         + 2 * (ID_BYTES_MAX + WAKE_ID_BYTES_MAX + CALLBACK_URL_BYTES_MAX + TOKEN_BYTES_MAX)
         <= NOTICE_BYTES_MAX
+);
+// The largest entries, with every byte of every path escaped: a wake for each of as many streams
+// as there may be at a time, with a config that names as many as a request may.
+const _: () = assert!(
+    (WAKES_MAX + STREAMS_PER_REQUEST_MAX + LINKS_PER_ENTRY_MAX)
+        * (2 * wire::caps::PATH_BYTES_MAX + WAKE_ID_BYTES_MAX + 2 * WORKER_BYTES_MAX + 512)
+        <= wire::caps::APPEND_BYTES_MAX
 );
 // What a retired key signed is believed until the last list with it is too old.
 const _: () = assert!(2 * SIGNATURE_TOLERANCE.as_secs() < RETIRED_KEY_LIFE.as_secs());

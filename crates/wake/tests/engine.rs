@@ -336,6 +336,86 @@ fn many_streams_at_once_are_not_missed() {
     });
 }
 
+/// A name of about a thousand bytes.
+fn long(n: usize) -> String {
+    let segment = "x".repeat(240);
+    format!("bulk/{n:05}/{segment}/{segment}/{segment}/{segment}")
+}
+
+#[test]
+fn a_burst_that_no_append_could_hold_is_followed() {
+    const STREAMS: usize = 1_500;
+    const SUBSCRIPTIONS: usize = 40;
+    simulate(|world| async move {
+        let engine = world.open().await;
+        world.create("wake").await;
+        let ids: Vec<_> = (0..SUBSCRIPTIONS).map(|n| id(&format!("s{n}"))).collect();
+        for id in &ids {
+            engine.create(id, pull("bulk/**"), String::new()).await.unwrap();
+        }
+        // All of it is seen in one go, since a watcher cannot lag behind that far.
+        for n in 0..STREAMS {
+            world.create(&long(n)).await;
+            world.append(&long(n)).await;
+        }
+        world.settle().await;
+        for id in &ids {
+            assert_eq!(engine.get(id).await.unwrap().links.len(), STREAMS);
+        }
+        let first = engine.claim(&ids[0], "one".to_owned()).await.unwrap();
+        engine.report(&ids[0], &first.token, done(&first)).await.unwrap();
+        let claim = engine.claim(&ids[0], "one".to_owned()).await.unwrap();
+        assert_eq!(claim.streams.len(), 1_000);
+        engine.close().await;
+
+        let engine = world.open().await;
+        engine.report(&ids[0], &claim.token, done(&claim)).await.unwrap();
+        let rest = engine.claim(&ids[0], "one".to_owned()).await.unwrap();
+        assert_eq!(rest.streams.len(), STREAMS - 1_000 - first.streams.len());
+        for id in &ids {
+            assert_eq!(engine.get(id).await.unwrap().links.len(), STREAMS);
+        }
+    });
+}
+
+#[test]
+fn a_subscription_that_no_append_could_hold_is_told_in_parts() {
+    const STREAMS: usize = 36_000;
+    simulate(|world| async move {
+        let engine = world.open().await;
+        world.create("wake").await;
+        for n in 0..STREAMS {
+            world.create(&long(n)).await;
+            world.append(&long(n)).await;
+        }
+        // One knows them all when it is made, the other is the smaller.
+        engine.create(&id("large"), pull("bulk/**"), String::new()).await.unwrap();
+        engine.create(&id("small"), pull("a"), String::new()).await.unwrap();
+        engine.link(&id("large"), vec![path("named")]).await.unwrap();
+        world.create("a").await;
+        // Told anew, at least once.
+        for _ in 0..4_000 {
+            world.append("a").await;
+            world.settle().await;
+            let claim = engine.claim(&id("small"), "one".to_owned()).await.unwrap();
+            engine.report(&id("small"), &claim.token, done(&claim)).await.unwrap();
+        }
+        let before = engine.get(&id("large")).await.unwrap();
+        assert_eq!(before.links.len(), STREAMS + 1);
+        engine.close().await;
+
+        let engine = world.open().await;
+        let after = engine.get(&id("large")).await.unwrap();
+        assert!(after == before);
+        let nothing = engine.claim(&id("large"), "one".to_owned()).await.unwrap_err();
+        assert!(matches!(nothing, ClaimError::NoPendingWork(_)), "nothing moved");
+        world.append(&long(7)).await;
+        world.settle().await;
+        let claim = engine.claim(&id("large"), "one".to_owned()).await.unwrap();
+        assert_eq!(claim.streams.len(), 1);
+    });
+}
+
 #[test]
 fn the_diary_is_told_anew_when_it_grows_long() {
     simulate(|world| async move {

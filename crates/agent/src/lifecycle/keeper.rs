@@ -284,7 +284,9 @@ impl Keeper {
             if left.is_zero() {
                 return Err(if is_unsure { Unkept::Unconfirmed } else { Unkept::Lost });
             }
-            match self.sys.clock.timeout(left, ask()).await {
+            // One that hangs must leave time for another.
+            let patience = left.min(ttl / HEARTBEATS_PER_LEASE);
+            match self.sys.clock.timeout(patience, ask()).await {
                 Ok(Ok(answer)) => {
                     self.renewed_at = sent_at;
                     return Ok(answer);

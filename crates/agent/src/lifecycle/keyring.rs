@@ -84,6 +84,15 @@ impl KeyRing {
         Ok(WakeNotice::parse(body)?)
     }
 
+    /// Refuses what no body could prove: a signature that is malformed, too old, or ahead of time.
+    ///
+    /// # Errors
+    /// [`NotVerified`] says what is wrong.
+    pub fn glance(&self, signature: &str) -> Result<(), NotVerified> {
+        let now = self.sys.clock.unix_ms();
+        Ok(Signature::parse(signature)?.check_time(now, SIGNATURE_TOLERANCE)?)
+    }
+
     /// The published keys: those remembered, if they are fresh and this one is among them.
     async fn keys_for(&self, kid: &str) -> Result<Arc<[PublicKey]>, NotVerified> {
         if let Some(keys) = self.fresh(|keys| keys.iter().any(|key| key.kid == kid)) {

@@ -94,6 +94,29 @@ fn heartbeats_keep_long_work_alive() {
 }
 
 #[test]
+fn a_report_that_hangs_is_sent_again_within_the_lease() {
+    simulate(|world| async move {
+        world.subscribe().await;
+        world.append("events/a").await;
+        let clock = world.sys.clock.clone();
+        let long = |_| async move {
+            clock.sleep(3 * LEASE).await;
+            Ok::<_, Infallible>(Finish::Done)
+        };
+        let running = run_with_lifecycle(&world.sys, world.worker(), long);
+        let trouble = async {
+            // The first heartbeat meets a connection that is dead; soon after all is well.
+            world.pass(LEASE * 3 / 10).await;
+            world.delay(1_000 * LEASE);
+            world.pass(LEASE / 10).await;
+            world.delay(Duration::ZERO);
+        };
+        let (ran, ()) = futures_util::future::join(running, trouble).await;
+        assert!(ran.is_ok(), "{ran:?}");
+    });
+}
+
+#[test]
 fn work_that_says_nothing_new_all_the_time_is_kept_alive_too() {
     simulate(|world| async move {
         world.subscribe().await;

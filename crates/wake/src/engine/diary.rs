@@ -7,11 +7,14 @@ use log::{
 };
 use wire::{
     Address, ContentType, Epoch, Messages, Offset, Producer, ProducerSeq, ReadFrom, SystemPath,
-    caps::CHUNK_BYTES_DEFAULT,
+    caps::{APPEND_MESSAGES_MAX, CHUNK_BYTES_DEFAULT},
 };
 
 use super::OpenError;
-use crate::book::{Book, Entry};
+use crate::{
+    book::{Book, Entry},
+    caps::DIARY_APPEND_BYTES,
+};
 
 /// Where it is.
 const PATH: &str = "wake/diary";
@@ -20,8 +23,6 @@ const WRITER: &str = "wake";
 /// Entries per subscription, and in any case, before the story is told anew.
 const ENTRIES_PER_SUBSCRIPTION: usize = 8;
 const ENTRIES_MIN: usize = 10_000;
-/// Bytes of one append, unless a single entry is larger.
-const APPEND_BYTES_USUAL: usize = 1024 * 1024;
 
 /// The diary, open for writing.
 #[derive(Debug)]
@@ -31,6 +32,10 @@ pub(super) struct Diary {
     producer: Producer,
     /// Entries since the story was last told anew.
     entries: usize,
+    /// Bytes of these.
+    bytes: usize,
+    /// Bytes of the story when it was last told; none before that.
+    told_bytes: usize,
 }
 
 /// Why nothing could be written.
@@ -51,7 +56,7 @@ impl Diary {
         let _ = log.create(&address, create).await?;
         let id = WRITER.parse().expect("a plain id");
         let producer = Producer { id, epoch: Epoch::new(0), seq: ProducerSeq::new(0) };
-        let mut diary = Self { log, address, producer, entries: 0 };
+        let mut diary = Self { log, address, producer, entries: 0, bytes: 0, told_bytes: 0 };
         diary.take_over().await?;
         let book = diary.read().await?;
         Ok((diary, book))
@@ -77,14 +82,18 @@ impl Diary {
     /// Everything that is written.
     pub(super) async fn read(&mut self) -> Result<Book, OpenError> {
         let (mut book, mut from) = (Book::default(), ReadFrom::Start);
-        self.entries = 0;
+        (self.entries, self.bytes) = (0, 0);
         loop {
             let chunk = self.log.read(&self.address, from, CHUNK_BYTES_DEFAULT).await?;
             for message in chunk.messages() {
                 let entry = serde_json::from_slice::<Option<Entry>>(message);
                 let entry = entry.map_err(|error| OpenError::Damaged(error.to_string()))?;
-                entry.iter().for_each(|entry| book.apply(entry));
+                match entry {
+                    Some(entry) => book.apply(&entry),
+                    None => book.taken_over(),
+                }
                 self.entries += 1;
+                self.bytes += message.len();
             }
             from = ReadFrom::At(chunk.next);
             if chunk.freshness != Freshness::Behind {
@@ -93,23 +102,24 @@ impl Diary {
         }
     }
 
-    /// Writes entries, all or none.
-    pub(super) async fn write(&mut self, entries: &[Entry]) -> Result<(), NotWritten> {
-        if entries.is_empty() {
-            return Ok(());
+    /// Writes a draft, in as many appends as it takes. A crash leaves the first entries of it, each
+    /// of them whole: what the owner had come to when it decided that much.
+    pub(super) async fn write(&mut self, draft: &Draft) -> Result<(), NotWritten> {
+        for texts in draft.appends() {
+            let Ok(messages) = Messages::copied(texts.iter().map(Vec::as_slice)) else {
+                tracing::error!("an entry of the diary is larger than an append may be");
+                return Err(NotWritten::Unavailable(Unavailable::Overloaded));
+            };
+            self.bytes += messages.data().len();
+            let written = self.append(messages).await;
+            self.entries += texts.len();
+            written.map_err(|error| match error {
+                AppendError::Fenced(_) | AppendError::Gap(_) => NotWritten::TakenOver,
+                AppendError::Unavailable(why) => NotWritten::Unavailable(why),
+                other => NotWritten::Unavailable(Unavailable::Poisoned(other.to_string())),
+            })?;
         }
-        let texts: Vec<Vec<u8>> =
-            entries.iter().filter_map(|entry| serde_json::to_vec(entry).ok()).collect();
-        let Ok(messages) = Messages::copied(texts.iter().map(Vec::as_slice)) else {
-            return Err(NotWritten::Unavailable(Unavailable::Overloaded));
-        };
-        let written = self.append(messages).await;
-        self.entries += entries.len();
-        written.map(|_| ()).map_err(|error| match error {
-            AppendError::Fenced(_) | AppendError::Gap(_) => NotWritten::TakenOver,
-            AppendError::Unavailable(why) => NotWritten::Unavailable(why),
-            other => NotWritten::Unavailable(Unavailable::Poisoned(other.to_string())),
-        })
+        Ok(())
     }
 
     async fn append(&mut self, messages: Messages) -> Result<Outcome, AppendError> {
@@ -123,6 +133,8 @@ impl Diary {
     /// True if most of what is written does not matter any more.
     pub(super) fn is_long(&self, book: &Book) -> bool {
         self.entries > ENTRIES_MIN.max(ENTRIES_PER_SUBSCRIPTION * book.len())
+            // A few large subscriptions have a long story, however often it is told.
+            && self.bytes > 2 * self.told_bytes
             && self.log.capabilities().trim
     }
 
@@ -130,16 +142,18 @@ impl Diary {
     pub(super) async fn retell(&mut self, book: &Book) -> Result<(), NotWritten> {
         let head = self.log.head(&self.address).await;
         let start = head.map_err(|error| NotWritten::Unavailable(unavailable(error.into())))?.tail;
-        self.entries = 0;
-        let mut batch = Batch::default();
+        (self.entries, self.bytes) = (0, 0);
+        let mut draft = Draft::default();
         for (id, subscription) in book.iter() {
-            let is = crate::subscription::Event::Is(Box::new(subscription.clone()));
-            batch.add(Entry { id: id.clone(), events: vec![is] }, subscription.links.len());
-            if batch.is_full() {
-                self.write(&std::mem::take(&mut batch).entries).await?;
+            for event in subscription.clone().told() {
+                draft.add(&Entry { id: id.clone(), events: vec![event] });
+                if draft.is_full() {
+                    self.write(&std::mem::take(&mut draft)).await?;
+                }
             }
         }
-        self.write(&batch.entries).await?;
+        self.write(&draft).await?;
+        self.told_bytes = self.bytes;
         self.trim(start).await;
         Ok(())
     }
@@ -150,24 +164,39 @@ impl Diary {
     }
 }
 
-/// Entries that go into one append.
-#[derive(Default)]
-struct Batch {
-    entries: Vec<Entry>,
-    /// As far as can be told without writing them.
+/// Entries that are to be written, in their order.
+#[derive(Debug, Default)]
+pub(super) struct Draft {
+    texts: Vec<Vec<u8>>,
     bytes: usize,
 }
 
-impl Batch {
-    fn add(&mut self, entry: Entry, links: usize) {
-        /// Of one link, and of the rest.
-        const BYTES_USUAL: usize = 256;
-        self.entries.push(entry);
-        self.bytes += (links + 4) * BYTES_USUAL;
+impl Draft {
+    pub(super) fn add(&mut self, entry: &Entry) {
+        let text = entry.text();
+        self.bytes += text.len();
+        self.texts.push(text);
     }
 
-    fn is_full(&self) -> bool {
-        self.bytes >= APPEND_BYTES_USUAL
+    /// True if it should be written before more is added.
+    pub(super) fn is_full(&self) -> bool {
+        self.bytes >= DIARY_APPEND_BYTES
+    }
+
+    /// What goes into one append each. An entry is never cut.
+    fn appends(&self) -> impl Iterator<Item = &[Vec<u8>]> {
+        let mut rest = &self.texts[..];
+        std::iter::from_fn(move || {
+            let mut bytes = 0;
+            let fits = rest.iter().take(APPEND_MESSAGES_MAX).take_while(|text| {
+                bytes += text.len();
+                bytes <= DIARY_APPEND_BYTES
+            });
+            let count = fits.count().max(1);
+            let (next, left) = rest.split_at_checked(count)?;
+            rest = left;
+            Some(next)
+        })
     }
 }
 

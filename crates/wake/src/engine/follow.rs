@@ -4,7 +4,10 @@ use futures_util::future::FutureExt as _;
 use log::{Head, List, Log, Moved, Unavailable};
 use wire::{Address, Glob, Offset, StreamPath};
 
-use super::owner::{BATCH_MAX, Owner};
+use super::{
+    diary::NotWritten,
+    owner::{BATCH_MAX, Owner},
+};
 use crate::{
     CreateError, TooMany,
     caps::LINKS_MAX,
@@ -13,14 +16,15 @@ use crate::{
 
 impl Owner {
     /// Follows the hints that are there.
-    pub(super) async fn catch_up(&mut self) {
+    pub(super) async fn catch_up(&mut self) -> Result<(), NotWritten> {
         for _ in 0..BATCH_MAX {
             let hint = self.watch.as_mut().and_then(|watch| watch.next().now_or_never());
             match hint {
-                Some(Some(hint)) => self.follow(hint).await,
-                Some(None) | None => return,
+                Some(Some(hint)) => self.follow(hint).await?,
+                Some(None) | None => break,
             }
         }
+        Ok(())
     }
 
     /// Watches from now on, unless it does already.
@@ -32,7 +36,7 @@ impl Owner {
         Ok(())
     }
 
-    pub(super) async fn follow(&mut self, hint: Moved) {
+    pub(super) async fn follow(&mut self, hint: Moved) -> Result<(), NotWritten> {
         match hint {
             Moved::Stream(path, tail, life) => {
                 let hinted = Sight { tail, life: Some(life.get()) };
@@ -41,7 +45,7 @@ impl Owner {
                 } else {
                     hinted
                 };
-                self.moved(&path, seen);
+                self.moved(&path, seen).await
             }
             Moved::Resync => self.look_at_everything().await,
         }
@@ -56,7 +60,7 @@ impl Owner {
     }
 
     /// A stream stands like this now.
-    fn moved(&mut self, path: &StreamPath, seen: Sight) {
+    async fn moved(&mut self, path: &StreamPath, seen: Sight) -> Result<(), NotWritten> {
         for id in self.book.followers(path) {
             let Some(subscription) = self.book.get(&id) else { continue };
             let is_unknown = !subscription.links.contains_key(path);
@@ -68,16 +72,18 @@ impl Owner {
             self.stage(&id, events);
             self.book.moved(&id, path, seen.tail);
             self.rouse(&id);
+            self.commit_much().await?;
         }
+        Ok(())
     }
 
     /// Looks at every stream, for some may have moved unseen.
-    pub(super) async fn look_at_everything(&mut self) {
+    pub(super) async fn look_at_everything(&mut self) -> Result<(), NotWritten> {
         let mut list = List::default();
         while self.book.len() > 0 {
             let Ok(page) = self.log.list(list.clone()).await else { break };
             for listed in &page.streams {
-                self.moved(&listed.path, Sight::of(&listed.head));
+                self.moved(&listed.path, Sight::of(&listed.head)).await?;
             }
             match page.next {
                 Some(next) => list.after = Some(next),
@@ -85,7 +91,11 @@ impl Owner {
             }
         }
         let all: Vec<_> = self.book.iter().map(|(id, _)| id.clone()).collect();
-        all.iter().for_each(|id| self.rouse(id));
+        for id in &all {
+            self.rouse(id);
+            self.commit_much().await?;
+        }
+        Ok(())
     }
 }
 

@@ -2,7 +2,7 @@
 //! go, then answers, then calls whoever is to be woken.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashSet},
+    collections::{BTreeMap, BTreeSet, HashSet, VecDeque},
     sync::Arc,
     time::Duration,
 };
@@ -14,7 +14,7 @@ use tokio::sync::{Semaphore, mpsc, oneshot};
 use wire::StreamPath;
 
 use super::{
-    diary::{Diary, NotWritten},
+    diary::{Diary, Draft, NotWritten},
     follow::{link_existing, look},
     views::{page, setback, view, work},
 };
@@ -111,6 +111,13 @@ enum Woken {
     Over,
 }
 
+/// What became of a turn.
+enum Turned {
+    On,
+    /// Nobody is left to ask, or the log closed.
+    Over,
+}
+
 /// What became of a diary that had to be read again.
 enum Reloaded {
     Whole,
@@ -141,7 +148,7 @@ pub(super) struct Owner {
 /// What one turn came to, not yet written.
 #[derive(Default)]
 struct Turn {
-    entries: Vec<Entry>,
+    draft: Draft,
     answers: Vec<Answer>,
     /// Wakes, by generation, that somebody is to be called to.
     calls: BTreeSet<(SubscriptionId, u64)>,
@@ -174,37 +181,62 @@ impl Owner {
     }
 
     pub(super) async fn run(mut self, mut inbox: mpsc::Receiver<Command>) {
-        self.look_at_everything().await;
-        self.recall();
-        let mut batch = Vec::with_capacity(BATCH_MAX);
+        let mut batch = VecDeque::new();
+        let mut turned = self.resume().await;
         loop {
-            match self.commit().await {
-                Ok(()) => {}
-                Err(NotWritten::TakenOver) => break,
-                Err(NotWritten::Unavailable(why)) => match self.reload(&mut inbox, &why).await {
-                    Reloaded::Whole => continue,
-                    Reloaded::Never => break,
-                },
-            }
-            match self.wait(&mut inbox, &mut batch).await {
-                Woken::Asked => {
-                    // Whoever asks knows what was appended before.
-                    self.catch_up().await;
-                    for command in batch.drain(..) {
-                        self.handle(command).await;
+            match turned {
+                Ok(Turned::On) => {}
+                Ok(Turned::Over) | Err(NotWritten::TakenOver) => break,
+                Err(NotWritten::Unavailable(why)) => {
+                    batch.drain(..).for_each(|command| self.refuse(command, &why));
+                    match self.reload(&mut inbox, why).await {
+                        Reloaded::Whole => {}
+                        Reloaded::Never => break,
                     }
                 }
-                Woken::Hint(hint) => {
-                    self.follow(hint).await;
-                    self.catch_up().await;
-                }
-                Woken::Due => self.do_what_is_due(),
-                Woken::Over => break,
             }
+            turned = self.turn(&mut inbox, &mut batch).await;
         }
         // Who was let in must not wait for an answer that never comes.
         inbox.close();
         while inbox.recv().await.is_some() {}
+    }
+
+    /// Goes on from what the diary tells.
+    async fn resume(&mut self) -> Result<Turned, NotWritten> {
+        self.look_at_everything().await?;
+        self.recall();
+        self.commit().await?;
+        Ok(Turned::On)
+    }
+
+    /// Waits for something, and does what it asks for. What is left in the batch after a failure
+    /// was not looked at.
+    async fn turn(
+        &mut self,
+        inbox: &mut mpsc::Receiver<Command>,
+        batch: &mut VecDeque<Command>,
+    ) -> Result<Turned, NotWritten> {
+        let mut asked = Vec::new();
+        match self.wait(inbox, &mut asked).await {
+            Woken::Asked => {
+                batch.extend(asked);
+                // Whoever asks knows what was appended before.
+                self.catch_up().await?;
+                while let Some(command) = batch.pop_front() {
+                    self.handle(command).await;
+                    self.commit_much().await?;
+                }
+            }
+            Woken::Hint(hint) => {
+                self.follow(hint).await?;
+                self.catch_up().await?;
+            }
+            Woken::Due => self.do_what_is_due(),
+            Woken::Over => return Ok(Turned::Over),
+        }
+        self.commit().await?;
+        Ok(Turned::On)
     }
 
     async fn wait(
@@ -324,7 +356,10 @@ impl Owner {
         self.watch()?;
         let mut subscription = Subscription::new(config, base, self.now());
         link_existing(&*self.log, &mut subscription).await?;
-        self.stage(id, vec![Event::Is(Box::new(subscription.clone()))]);
+        for event in subscription.clone().told() {
+            self.record(id, vec![event]);
+        }
+        self.rouse(id);
         for (path, link) in &subscription.links {
             self.book.moved(id, path, link.tail);
         }
@@ -420,6 +455,10 @@ impl Owner {
     fn do_what_is_due(&mut self) {
         let now = self.now();
         for _ in 0..BATCH_MAX {
+            // What is left is due again at once.
+            if self.turn.draft.is_full() {
+                return;
+            }
             let Some(id) = self.book.due_by(now) else { return };
             let events = self.book.get(&id).map(|subscription| subscription.overdue(now));
             self.stage(&id, events.unwrap_or_default());
@@ -447,7 +486,7 @@ impl Owner {
         }
         let entry = Entry { id: id.clone(), events };
         self.book.apply(&entry);
-        self.turn.entries.push(entry);
+        self.turn.draft.add(&entry);
     }
 
     /// Calls again to every wake whose call may not have been made.
@@ -482,11 +521,19 @@ impl Owner {
         }));
     }
 
+    /// Commits if much is decided, so that there is never much to hold and to write at once.
+    pub(super) async fn commit_much(&mut self) -> Result<(), NotWritten> {
+        match self.turn.draft.is_full() {
+            true => self.commit().await,
+            false => Ok(()),
+        }
+    }
+
     /// Written, then answered, then acted on. Fails if another engine has taken over, or if only
     /// the diary knows what is written.
     async fn commit(&mut self) -> Result<(), NotWritten> {
         let turn = std::mem::take(&mut self.turn);
-        let written = self.diary.write(&turn.entries).await;
+        let written = self.diary.write(&turn.draft).await;
         let answer = match &written {
             Ok(()) => Ok(()),
             Err(NotWritten::Unavailable(why)) => Err(why.clone()),
@@ -503,13 +550,18 @@ impl Owner {
 
     /// Reads the diary again, as soon as that can be done: what was decided last may be written or
     /// not. Whoever asks meanwhile is told why it must wait.
-    async fn reload(&mut self, inbox: &mut mpsc::Receiver<Command>, why: &Unavailable) -> Reloaded {
+    async fn reload(
+        &mut self,
+        inbox: &mut mpsc::Receiver<Command>,
+        mut why: Unavailable,
+    ) -> Reloaded {
         loop {
+            tracing::warn!(%why, "subscriptions could not be written, and are read again");
             let clock = self.sys.clock.clone();
             let mut pause = std::pin::pin!(clock.sleep(RELOAD_PAUSE));
             loop {
                 match select(std::pin::pin!(inbox.recv()), pause.as_mut()).await {
-                    Either::Left((Some(command), _)) => self.refuse(command, why),
+                    Either::Left((Some(command), _)) => self.refuse(command, &why),
                     Either::Left((None, _)) => return Reloaded::Never,
                     Either::Right(_) => break,
                 }
@@ -520,9 +572,11 @@ impl Owner {
                     if self.book.len() > 0 && self.watch().is_err() {
                         continue;
                     }
-                    self.look_at_everything().await;
-                    self.recall();
-                    return Reloaded::Whole;
+                    match self.resume().await {
+                        Ok(_) => return Reloaded::Whole,
+                        Err(NotWritten::TakenOver) => return Reloaded::Never,
+                        Err(NotWritten::Unavailable(again)) => why = again,
+                    }
                 }
                 Err(error) => tracing::warn!(%error, "subscriptions cannot be read yet"),
             }

@@ -12,6 +12,9 @@ use super::{Subscription, told};
 pub(crate) enum Event {
     /// It is like this: it was made, or its story is told anew.
     Is(Box<Subscription>),
+    /// Links that it has besides those that the next [`Event::Is`] names: they count from then on,
+    /// so that a story that breaks off in between changes nothing.
+    Part(Vec<Linked>),
     Deleted,
     Linked(Linked),
     /// A client does not name the stream any more.

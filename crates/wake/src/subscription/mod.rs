@@ -29,7 +29,10 @@ pub(crate) use self::event::{Event, Link, Linked, Sight, Stage, Task, Wake};
 use self::{queue::Queue, told::Told};
 use crate::{
     Concurrency, Config, Delivery,
-    caps::{RETRY_FIRST, RETRY_JITTER_PERCENT, RETRY_MAX, STREAMS_PER_WAKE_MAX, WAKES_MAX},
+    caps::{
+        LINKS_PER_ENTRY_MAX, RETRY_FIRST, RETRY_JITTER_PERCENT, RETRY_MAX, STREAMS_PER_WAKE_MAX,
+        WAKES_MAX,
+    },
     error::{AlreadyClaimed, ClaimError, Fenced, InvalidAck, NoPendingWork, ProgressError},
 };
 
@@ -90,6 +93,19 @@ impl Subscription {
         }
     }
 
+    /// Itself as it is told: in one event, or in parts, each of which fits an append.
+    pub(crate) fn told(mut self) -> impl Iterator<Item = Event> {
+        let mut parts = Vec::new();
+        if self.links.len() > LINKS_PER_ENTRY_MAX {
+            let mut links = std::mem::take(&mut self.links).into_iter().peekable();
+            while links.peek().is_some() {
+                let part = links.by_ref().take(LINKS_PER_ENTRY_MAX);
+                parts.push(Event::Part(part.map(|(path, link)| Linked { path, link }).collect()));
+            }
+        }
+        parts.into_iter().chain([Event::Is(Box::new(self))])
+    }
+
     /// Learns where a linked stream ends.
     pub(crate) fn moved(&mut self, path: &StreamPath, tail: Offset) {
         if let Some(link) = self.links.get_mut(path) {
@@ -130,7 +146,7 @@ impl Subscription {
     pub(crate) fn apply(&mut self, event: &Event) {
         match event {
             Event::Is(subscription) => *self = (**subscription).clone(),
-            Event::Deleted => {}
+            Event::Part(_) | Event::Deleted => {}
             Event::Linked(Linked { path, link }) => {
                 let tail = self.links.get(path).map_or(link.tail, |known| known.tail);
                 self.links.insert(path.clone(), Link { tail, ..*link });
