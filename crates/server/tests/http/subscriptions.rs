@@ -142,16 +142,17 @@ async fn a_subscription_that_fails_says_why_and_when_it_tries_again() {
     // Nobody made the wake stream.
     server.create("/v1/stream/events/a", "application/json").await;
     server.append("/v1/stream/events/a", "application/json", "[1]").await.expect(204);
+    let clock = &server.sys.clock;
     let failed = async {
         loop {
             let view = read(&ask(&server, "GET", "s", "", "").await.expect(200));
             if view["status"] == "failed" {
                 return view;
             }
-            tokio::time::sleep(Duration::from_millis(5)).await;
+            clock.sleep(Duration::from_millis(5)).await;
         }
     };
-    let view = tokio::time::timeout(Duration::from_secs(10), failed).await.unwrap();
+    let view = clock.timeout(Duration::from_secs(10), failed).await.unwrap();
     let why = view["last_error"].as_str().unwrap();
     assert!(why.starts_with("wake cannot be appended to: "), "{why}");
     let next = view["next_attempt_at"].as_str().unwrap().parse::<Timestamp>().unwrap();
