@@ -4,7 +4,7 @@ use std::{fmt, future::Future, pin::Pin};
 
 use log::{ListError, Unavailable, Unsupported};
 use serde::{Deserialize, Serialize};
-use wire::{Glob, Offset, StreamPath};
+use wire::{Glob, Offset, ReadFrom, StreamPath};
 
 use crate::{
     ChangeError, ClaimError, Config, CreateError, Delivery, Progress, ProgressError, PublicKey,
@@ -204,6 +204,14 @@ pub struct Work {
     pub link: LinkView,
     /// Where it ended when the wake was made.
     pub tail: Offset,
+}
+
+impl Work {
+    /// Where to read from: behind what is acknowledged, or from the start if nothing is.
+    #[must_use]
+    pub fn from(&self) -> ReadFrom {
+        self.link.acked.map_or(ReadFrom::Start, ReadFrom::At)
+    }
 }
 
 /// The answer to a report.

@@ -179,6 +179,7 @@ impl Pending {
 mod tests {
     use proptest::prelude::*;
     use serde_json::{Value, json};
+    use wire::ReadFrom;
 
     use super::*;
     use crate::Call;
@@ -212,6 +213,8 @@ mod tests {
         let notice = WakeNotice::parse(call.body(LEASE_MS).as_bytes()).unwrap();
         assert_eq!((&notice.subscription, &notice.wake_id), (&call.subscription, &call.wake_id));
         assert_eq!((notice.generation, &notice.streams), (7, &streams));
+        let from: Vec<_> = notice.streams.iter().map(Work::from).collect();
+        assert_eq!(from, [ReadFrom::Start, ReadFrom::At(Offset::new(3, 9))]);
         assert_eq!(notice.callback_token, call.token);
         assert!(notice.callback_url.ends_with("/callback"));
         assert_eq!(notice.lease, Some(Duration::from_millis(LEASE_MS)));
