@@ -14,7 +14,7 @@ use crate::{
     auth::Access,
     call::{Call, Peer, admit},
     names,
-    problem::Problem,
+    problem::{Kind, Problem},
     request::{Incoming, percent_decoded, receive, single},
     response::{Body, Reply},
     service::Service,
@@ -152,6 +152,7 @@ async fn report(
         acks: asked.acks,
         done: asked.done,
     };
+    progress.check().map_err(Problem::bad_request_from)?;
     let reported = subscriptions.report(id, token, progress).await?;
     Ok(json(StatusCode::OK, &ReportBody { ok: true, next_wake: reported.next_wake }))
 }
@@ -220,15 +221,30 @@ fn token(head: &Parts) -> Result<&str, Problem> {
     let value = single(&head.headers, &header::AUTHORIZATION)?;
     let token = value.and_then(|value| value.split_once(' '));
     match token {
-        Some((scheme, token)) if scheme.eq_ignore_ascii_case("bearer") => Ok(token.trim()),
+        Some((scheme, token))
+            if scheme.eq_ignore_ascii_case("bearer") && token.len() <= caps::TOKEN_BYTES_MAX =>
+        {
+            Ok(token.trim())
+        }
         _ => Err(wake::TokenInvalid.into()),
     }
 }
 
 async fn read<T: DeserializeOwned>(service: &Service, body: Incoming<'_>) -> Result<T, Problem> {
+    // Most say how large they are: then not a byte of what is too large is read.
+    fits(body.announced())?;
     let body = receive(service, body).await?;
+    fits(body.bytes.len() as u64)?;
     let unread = |error| Problem::bad_request(format!("the body cannot be read: {error}"));
     serde_json::from_slice(&body.bytes).map_err(unread)
+}
+
+fn fits(bytes: u64) -> Result<(), Problem> {
+    if bytes <= caps::REQUEST_BYTES_MAX as u64 {
+        return Ok(());
+    }
+    let detail = format!("the body must have at most {} bytes", caps::REQUEST_BYTES_MAX);
+    Err(Problem::new(Kind::TooLarge, detail))
 }
 
 fn paths(texts: &[String]) -> Result<BTreeSet<StreamPath>, Problem> {
