@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 use wake::{
     Ack, AlreadyClaimed, Answer, ChangeError, Claim, ClaimError, Concurrency, Config, CreateError,
     Created, Delivery, Fenced, InvalidAck, LinkKind, LinkView, NoPendingWork, Progress,
-    ProgressError, PublicKey, Reported, SubscriptionExists, SubscriptionId, SubscriptionNotFound,
-    Subscriptions, TokenInvalid, TooMany, View, WebhookUrlRejected, Work,
+    ProgressError, PublicKey, Reported, Setback, SubscriptionExists, SubscriptionId,
+    SubscriptionNotFound, Subscriptions, TokenInvalid, TooMany, View, WebhookUrlRejected, Work,
 };
 use wire::{Offset, StreamPath, Timestamp};
 
@@ -108,6 +108,17 @@ impl Subscriptions for HttpSubscriptions {
             let ask = self.ask(Method::GET, id, "", Repeat::Safe);
             let answer = self.send(ask).await.map_err(change_error)?;
             Ok(read::<ViewBody>(&answer)?.view()?)
+        })
+    }
+
+    fn setback<'a>(
+        &'a self,
+        id: &'a SubscriptionId,
+    ) -> Answer<'a, Result<Option<Setback>, ChangeError>> {
+        Box::pin(async move {
+            let ask = self.ask(Method::GET, id, "", Repeat::Safe);
+            let answer = self.send(ask).await.map_err(change_error)?;
+            Ok(read::<ViewBody>(&answer)?.setback()?)
         })
     }
 
@@ -350,6 +361,8 @@ struct ViewBody {
     created_at: String,
     status: String,
     description: Option<String>,
+    last_error: Option<String>,
+    next_attempt_at: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -376,6 +389,12 @@ struct ClaimBody {
 }
 
 impl ViewBody {
+    fn setback(self) -> Result<Option<Setback>, Unavailable> {
+        let Some(text) = self.next_attempt_at else { return Ok(None) };
+        let at: Timestamp = text.parse().map_err(|_| unreadable("next_attempt_at"))?;
+        Ok(Some(Setback { last_error: self.last_error, next_attempt_at: at.unix_ms() }))
+    }
+
     fn view(self) -> Result<View, Unavailable> {
         let links: Vec<LinkView> =
             self.streams.into_iter().map(LinkBody::link).collect::<Result<_, _>>()?;

@@ -147,3 +147,40 @@ impl Book {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Config, Delivery, caps::LINKS_PER_ENTRY_MAX, subscription::Link};
+
+    #[test]
+    fn a_story_that_breaks_off_changes_nothing() {
+        let id: SubscriptionId = "s".parse().unwrap();
+        let config = Config::new(Delivery::PullWake("wake".parse().unwrap()));
+        let mut subscription = Subscription::new(config, String::new(), UnixMs::new(1));
+        for n in 0..=2 * LINKS_PER_ENTRY_MAX {
+            let path = format!("a/{n}").parse().unwrap();
+            let link = Link { is_explicit: true, ..Link::default() };
+            subscription.apply(&Event::Linked(Linked { path, link }));
+        }
+        let told: Vec<_> = subscription.clone().told().collect();
+        assert_eq!(told.len(), 4, "three parts and the rest");
+        let entry = |event: &Event| Entry { id: id.clone(), events: vec![event.clone()] };
+
+        let mut book = Book::default();
+        told.iter().for_each(|event| book.apply(&entry(event)));
+        assert_eq!(book.get(&id), Some(&subscription));
+        let last: StreamPath = "a/7".parse().unwrap();
+        assert_eq!(book.followers(&last), BTreeSet::from([id.clone()]));
+
+        book.apply(&entry(&Event::Unlinked(last.clone())));
+        told.iter().take(3).for_each(|event| book.apply(&entry(event)));
+        book.taken_over();
+        let mut less = subscription;
+        less.apply(&Event::Unlinked(last.clone()));
+        assert_eq!(book.get(&id), Some(&less), "only parts were told");
+        less.clone().told().for_each(|event| book.apply(&entry(&event)));
+        assert_eq!(book.get(&id), Some(&less), "what broke off is forgotten");
+        assert!(book.followers(&last).is_empty());
+    }
+}

@@ -20,6 +20,8 @@ pub const STREAMS_PER_WAKE_MAX: usize = 1_000;
 /// Wakes of one subscription that are under way at a time, if its streams are woken one by one;
 /// further streams wait for their turn.
 pub const WAKES_MAX: usize = 1_000;
+/// Bytes of the body of a request.
+pub const REQUEST_BYTES_MAX: usize = 2 * 1024 * 1024;
 /// Bytes of a subscription's id.
 pub const ID_BYTES_MAX: usize = 200;
 /// Bytes of the name a worker gives itself.
@@ -65,6 +67,12 @@ const _: () = assert!(
     STREAMS_PER_WAKE_MAX * (2 * wire::caps::PATH_BYTES_MAX + 256)
         + 2 * (ID_BYTES_MAX + WAKE_ID_BYTES_MAX + CALLBACK_URL_BYTES_MAX + TOKEN_BYTES_MAX)
         <= NOTICE_BYTES_MAX
+);
+// A request that names as many streams as it may must fit.
+const _: () = assert!(
+    STREAMS_PER_REQUEST_MAX * (wire::caps::PATH_BYTES_MAX + 256)
+        + 2 * (DESCRIPTION_BYTES_MAX + URL_BYTES_MAX)
+        <= REQUEST_BYTES_MAX
 );
 // The largest entries, with every byte of every path escaped: a wake for each of as many streams
 // as there may be at a time, with a config that names as many as a request may.

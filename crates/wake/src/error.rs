@@ -68,6 +68,21 @@ pub struct InvalidAck {
     pub offset: Offset,
 }
 
+/// A report that acknowledges too much at once, or a stream twice.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum BadReport {
+    /// It acknowledges too many streams.
+    #[error(
+        "at most {} streams can be acknowledged at once; send several reports",
+        caps::STREAMS_PER_REQUEST_MAX
+    )]
+    TooManyAcks,
+    /// It acknowledges a stream more than once.
+    #[error("{0} is acknowledged more than once; send its highest offset only")]
+    AckedTwice(StreamPath),
+}
+
 /// Why a subscription was not made.
 #[derive(Clone, Debug, Error)]
 #[non_exhaustive]
@@ -135,6 +150,9 @@ pub enum ProgressError {
     /// The wake is over.
     #[error(transparent)]
     Fenced(#[from] Fenced),
+    /// It cannot be taken as it is.
+    #[error(transparent)]
+    BadReport(#[from] BadReport),
     /// An acknowledgement cannot be.
     #[error(transparent)]
     InvalidAck(#[from] InvalidAck),

@@ -4,12 +4,12 @@ use crate::{Secret, SubscriptionId, book::Book, subscription::Subscription};
 
 /// A token that was made here.
 pub fn token(generation: u64) -> String {
-    secret().token(&id(), generation)
+    secret().token(&id(), generation, "w")
 }
 
 /// The generation that a token opens.
 pub fn open(token: &str) -> Option<u64> {
-    secret().open(&id(), token).ok()
+    secret().open(&id(), token).ok().map(|(generation, _)| generation)
 }
 
 /// Reads bytes as an entry of the diary, and writes and reads what it comes to once more.

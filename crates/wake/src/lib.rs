@@ -35,8 +35,8 @@ pub use contract::{
 pub use courier::{Call, Courier, Letter, LinkBody, NoCourier, Received, WorkBody};
 pub use engine::{Engine, OpenError};
 pub use error::{
-    AlreadyClaimed, ChangeError, ClaimError, CreateError, Fenced, InvalidAck, NoPendingWork,
-    ProgressError, SubscriptionExists, SubscriptionNotFound, TokenInvalid, TooMany,
+    AlreadyClaimed, BadReport, ChangeError, ClaimError, CreateError, Fenced, InvalidAck,
+    NoPendingWork, ProgressError, SubscriptionExists, SubscriptionNotFound, TokenInvalid, TooMany,
     WebhookUrlRejected,
 };
 pub use keys::{BadKeys, Keys, PublicKey, TooManyKeys};

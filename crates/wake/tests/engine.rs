@@ -15,9 +15,9 @@ use sys::{
 };
 use tokio::sync::mpsc;
 use wake::{
-    Ack, Answer, Call, Claim, ClaimError, Concurrency, Config, Courier, Delivery, Engine, Keys,
-    Letter, Listed, Page, Progress, ProgressError, Received, Reply, SubscriptionId, Subscriptions,
-    WebhookUrlRejected,
+    Ack, Answer, BadReport, Call, Claim, ClaimError, Concurrency, Config, Courier, Delivery,
+    Engine, Keys, Letter, Listed, Page, Progress, ProgressError, Received, Reply, SubscriptionId,
+    Subscriptions, WebhookUrlRejected,
 };
 use wire::{Address, ContentType, Messages, ReadFrom, StreamPath};
 
@@ -209,6 +209,57 @@ fn a_silent_worker_loses_its_wake() {
         world.settle().await;
         let last = engine.claim(&id("s"), "last".to_owned()).await.unwrap();
         assert_eq!(last.streams, claim.streams);
+    });
+}
+
+#[test]
+fn a_token_does_not_outlive_its_subscription() {
+    simulate(|world| async move {
+        let engine = world.open().await;
+        world.create("wake").await;
+        let mut claims = Vec::new();
+        for n in 0..2 {
+            engine.create(&id("s"), pull("events/*"), String::new()).await.unwrap();
+            world.create(&format!("events/{n}")).await;
+            world.append(&format!("events/{n}")).await;
+            world.settle().await;
+            claims.push(engine.claim(&id("s"), "one".to_owned()).await.unwrap());
+            if n == 0 {
+                engine.delete(&id("s")).await.unwrap();
+            }
+        }
+        let (old, new) = (&claims[0], &claims[1]);
+        assert_eq!(old.generation, new.generation);
+        let late = engine.report(&id("s"), &old.token, done(new)).await.unwrap_err();
+        assert!(matches!(late, ProgressError::Fenced(_)));
+        let (wake_id, generation) = (new.wake_id.clone(), new.generation);
+        let released = engine.release(&id("s"), &old.token, wake_id, generation).await;
+        assert!(matches!(released.unwrap_err(), ProgressError::Fenced(_)));
+        engine.report(&id("s"), &new.token, done(new)).await.unwrap();
+    });
+}
+
+#[test]
+fn a_report_acknowledges_each_stream_once_and_not_too_many() {
+    simulate(|world| async move {
+        let engine = world.open().await;
+        world.create("wake").await;
+        engine.create(&id("s"), pull("events/*"), String::new()).await.unwrap();
+        world.create("events/a").await;
+        world.append("events/a").await;
+        world.settle().await;
+        let claim = engine.claim(&id("s"), "one".to_owned()).await.unwrap();
+        let ack = done(&claim).acks.remove(0);
+        let numbered = |n| Ack { path: path(&format!("events/{n}")), ..ack.clone() };
+        let twice = Progress { acks: vec![ack.clone(), ack.clone()], ..done(&claim) };
+        let many = Progress { acks: (0..1_001).map(numbered).collect(), ..done(&claim) };
+        for (progress, why) in
+            [(twice, BadReport::AckedTwice(ack.path.clone())), (many, BadReport::TooManyAcks)]
+        {
+            let refused = engine.report(&id("s"), &claim.token, progress).await.unwrap_err();
+            assert!(matches!(refused, ProgressError::BadReport(fact) if fact == why));
+        }
+        engine.report(&id("s"), &claim.token, done(&claim)).await.unwrap();
     });
 }
 
@@ -478,7 +529,8 @@ fn a_diary_of_one_wake_is_still_understood() {
 
         let taken = engine.claim(&id("held"), "two".to_owned()).await.unwrap_err();
         assert!(matches!(taken, ClaimError::AlreadyClaimed(fact) if fact.holder == "holder"));
-        let token = "v1.1.UiAWat8LOAIrDX7C-H-dJq2iaJTIC4CrKsxiQ0mzCGA";
+        // Tokens were made otherwise then: the one that was given out is worth nothing now.
+        let token = "v2.1.w_b9b501d1d854bb7180021590.ygFNECvSPjs179qTpJUd3mBKkk2LyFTLNinVwpI9_JU";
         let acks = vec![Ack { path: path("held"), offset: wire::Offset::new(1, 1) }];
         let wake_id = "w_b9b501d1d854bb7180021590".to_owned();
         let progress = Progress { wake_id, generation: 1, acks, done: true };

@@ -168,6 +168,7 @@ async fn report(
         acks: asked.acks,
         done: asked.done,
     };
+    progress.check().map_err(Problem::bad_request_from)?;
     match subscriptions.report(id, token, progress).await {
         Ok(reported) => {
             Ok(json(StatusCode::OK, &ReportBody { ok: true, next_wake: reported.next_wake }))
@@ -263,7 +264,11 @@ fn token(head: &Parts) -> Result<&str, Problem> {
     let value = single(&head.headers, &header::AUTHORIZATION)?;
     let token = value.and_then(|value| value.split_once(' '));
     match token {
-        Some((scheme, token)) if scheme.eq_ignore_ascii_case("bearer") => Ok(token.trim()),
+        Some((scheme, token))
+            if scheme.eq_ignore_ascii_case("bearer") && token.len() <= caps::TOKEN_BYTES_MAX =>
+        {
+            Ok(token.trim())
+        }
         _ => Err(Problem::new(
             Kind::TokenInvalid,
             "send Authorization: Bearer and the token that came with the wake",
@@ -272,9 +277,20 @@ fn token(head: &Parts) -> Result<&str, Problem> {
 }
 
 async fn read<T: DeserializeOwned>(service: &Service, body: Incoming<'_>) -> Result<T, Problem> {
+    // Most say how large they are: then not a byte of what is too large is read.
+    fits(body.announced())?;
     let body = receive(service, body).await?;
+    fits(body.bytes.len() as u64)?;
     let unread = |error| Problem::bad_request(format!("the body cannot be read: {error}"));
     serde_json::from_slice(&body.bytes).map_err(unread)
+}
+
+fn fits(bytes: u64) -> Result<(), Problem> {
+    if bytes <= caps::REQUEST_BYTES_MAX as u64 {
+        return Ok(());
+    }
+    let detail = format!("the body must have at most {} bytes", caps::REQUEST_BYTES_MAX);
+    Err(Problem::new(Kind::TooLarge, detail))
 }
 
 fn paths(texts: &[String]) -> Result<BTreeSet<StreamPath>, Problem> {

@@ -168,6 +168,7 @@ impl From<wake::ProgressError> for Problem {
             wake::ProgressError::TokenInvalid(fact) => fact.into(),
             wake::ProgressError::Fenced(fact) => fact.into(),
             wake::ProgressError::InvalidAck(fact) => fact.into(),
+            wake::ProgressError::BadReport(fact) => Self::bad_request_from(fact),
             wake::ProgressError::Unavailable(fact) => fact.into(),
             other => Self::unforeseen(&other),
         }

@@ -54,7 +54,7 @@ impl Owner {
             generation: wake.generation,
             streams: work(subscription, wake),
             base: subscription.base.clone(),
-            token: self.keys.current().secret().token(id, wake.generation),
+            token: self.keys.current().secret().token(id, wake.generation, &wake.id),
             patience: subscription.config.lease_ttl().min(CALL_PATIENCE),
         }
     }

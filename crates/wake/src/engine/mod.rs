@@ -21,9 +21,9 @@ use self::{
     owner::{Command, Owner},
 };
 use crate::{
-    Answer, ChangeError, Claim, ClaimError, Config, Courier, CreateError, Created, Keys, Page,
-    Progress, ProgressError, PublicKey, Reported, Setback, SubscriptionId, Subscriptions, View,
-    keys::Keyring,
+    Answer, ChangeError, Claim, ClaimError, Config, Courier, CreateError, Created, Fenced, Keys,
+    Page, Progress, ProgressError, PublicKey, Reported, Setback, SubscriptionId, Subscriptions,
+    View, keys::Keyring,
 };
 
 /// Requests that may wait for the owner; more are refused.
@@ -108,6 +108,13 @@ impl Engine {
         let Self { inbox, owner, .. } = self;
         drop(inbox);
         owner.join().await;
+    }
+
+    /// The generation that a token is for. One of another wake is recognised, and of no use.
+    fn opened(&self, id: &SubscriptionId, token: &str, wake: &str) -> Result<u64, ProgressError> {
+        let keys = self.keys.current();
+        let (generation, wake_id) = keys.secret().open(id, token)?;
+        if wake_id == wake { Ok(generation) } else { Err(Fenced.into()) }
     }
 
     async fn ask<T, E>(
@@ -196,7 +203,8 @@ impl Subscriptions for Engine {
         progress: Progress,
     ) -> Answer<'a, Result<Reported, ProgressError>> {
         Box::pin(async move {
-            let token = self.keys.current().secret().open(id, token)?;
+            progress.check()?;
+            let token = self.opened(id, token, &progress.wake_id)?;
             let id = id.clone();
             self.ask(|reply| Command::Report { id, token, progress, reply }).await
         })
@@ -210,7 +218,7 @@ impl Subscriptions for Engine {
         generation: u64,
     ) -> Answer<'a, Result<(), ProgressError>> {
         Box::pin(async move {
-            let token = self.keys.current().secret().open(id, token)?;
+            let token = self.opened(id, token, &wake_id)?;
             let id = id.clone();
             self.ask(|reply| Command::Release { id, token, wake_id, generation, reply }).await
         })

@@ -393,7 +393,7 @@ impl Owner {
         Ok(Claim {
             wake_id: wake.id.clone(),
             generation: wake.generation,
-            token: self.keys.current().secret().token(id, wake.generation),
+            token: self.keys.current().secret().token(id, wake.generation, &wake.id),
             streams: work(subscription, wake),
             lease_ttl_ms: subscription.config.lease_ttl_ms,
         })

@@ -18,7 +18,10 @@ mod event;
 mod queue;
 mod told;
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, HashSet},
+    time::Duration,
+};
 
 use serde::{Deserialize, Serialize};
 use sys::UnixMs;
@@ -30,10 +33,12 @@ use self::{queue::Queue, told::Told};
 use crate::{
     Concurrency, Config, Delivery,
     caps::{
-        LINKS_PER_ENTRY_MAX, RETRY_FIRST, RETRY_JITTER_PERCENT, RETRY_MAX, STREAMS_PER_WAKE_MAX,
-        WAKES_MAX,
+        LINKS_PER_ENTRY_MAX, RETRY_FIRST, RETRY_JITTER_PERCENT, RETRY_MAX, STREAMS_PER_REQUEST_MAX,
+        STREAMS_PER_WAKE_MAX, WAKES_MAX,
     },
-    error::{AlreadyClaimed, ClaimError, Fenced, InvalidAck, NoPendingWork, ProgressError},
+    error::{
+        AlreadyClaimed, BadReport, ClaimError, Fenced, InvalidAck, NoPendingWork, ProgressError,
+    },
 };
 
 /// One subscription.
@@ -62,10 +67,27 @@ pub struct Progress {
     pub wake_id: String,
     /// That wake's generation.
     pub generation: u64,
-    /// What is done.
+    /// What is done; each stream once.
     pub acks: Vec<Ack>,
     /// Whether that is all.
     pub done: bool,
+}
+
+impl Progress {
+    /// Whether it may be looked at: all of it is written down, so it must be bounded.
+    ///
+    /// # Errors
+    /// [`BadReport`] says what is too much.
+    pub fn check(&self) -> Result<(), BadReport> {
+        if self.acks.len() > STREAMS_PER_REQUEST_MAX {
+            return Err(BadReport::TooManyAcks);
+        }
+        let mut streams = HashSet::with_capacity(self.acks.len());
+        match self.acks.iter().find(|ack| !streams.insert(&ack.path)) {
+            Some(ack) => Err(BadReport::AckedTwice(ack.path.clone())),
+            None => Ok(()),
+        }
+    }
 }
 
 /// What a webhook answered.
