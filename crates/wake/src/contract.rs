@@ -38,8 +38,8 @@ pub trait Subscriptions: fmt::Debug + Send + Sync {
     /// The subscription as it stands.
     fn get<'a>(&'a self, id: &'a SubscriptionId) -> Answer<'a, Result<View, ChangeError>>;
 
-    /// One page of the subscriptions, in order of their ids: those after `after`, `limit` of them at
-    /// most and [`caps::LIST_PAGE_MAX`](crate::caps::LIST_PAGE_MAX) in any case.
+    /// One page of the subscriptions, in order of their ids: those after `after`, `limit` of them
+    /// at most and [`caps::LIST_PAGE_MAX`](crate::caps::LIST_PAGE_MAX) in any case.
     fn list(
         &self,
         after: Option<SubscriptionId>,

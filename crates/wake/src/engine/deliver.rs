@@ -6,10 +6,7 @@ use log::Append;
 use tokio::sync::mpsc;
 use wire::{Address, Messages, StreamPath};
 
-use super::{
-    owner::{Command, Owner},
-    views::work,
-};
+use super::{command::Command, owner::Owner, views::work};
 use crate::{
     Delivery, Reply, SubscriptionId,
     courier::{Call, Letter, Received, understand},

@@ -1,5 +1,6 @@
 //! The engine: subscriptions over any log, kept in that log.
 
+mod command;
 mod deliver;
 mod diary;
 mod follow;
@@ -16,10 +17,7 @@ use thiserror::Error;
 use tokio::sync::{mpsc, oneshot};
 use wire::{Glob, StreamPath};
 
-use self::{
-    diary::Diary,
-    owner::{Command, Owner},
-};
+use self::{command::Command, diary::Diary, owner::Owner};
 use crate::{
     Answer, ChangeError, Claim, ClaimError, Config, Courier, CreateError, Created, Fenced, Keys,
     Page, Progress, ProgressError, PublicKey, Reported, Setback, SubscriptionId, Subscriptions,

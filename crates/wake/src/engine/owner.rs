@@ -8,20 +8,21 @@ use std::{
 };
 
 use futures_util::future::{Either, select};
-use log::{ListError, Log, Moved, Unavailable, Watch};
+use log::{Log, Moved, Unavailable, Watch};
 use sys::{Sys, UnixMs};
-use tokio::sync::{Semaphore, mpsc, oneshot};
+use tokio::sync::{Semaphore, mpsc};
 use wire::StreamPath;
 
 use super::{
+    command::{Asker, Command},
     diary::{Diary, Draft, NotWritten},
     follow::{link_existing, look},
     views::{page, setback, view, work},
 };
 use crate::{
-    ChangeError, Claim, ClaimError, Config, Courier, CreateError, Created, Delivery, Page,
-    Progress, ProgressError, Reply, Reported, Setback, SubscriptionExists, SubscriptionId,
-    SubscriptionNotFound, TooMany, View,
+    ChangeError, Claim, ClaimError, Config, Courier, CreateError, Created, Delivery, Progress,
+    ProgressError, Reply, Reported, SubscriptionExists, SubscriptionId, SubscriptionNotFound,
+    TooMany,
     book::{Book, Entry},
     caps::{LINKS_MAX, SUBSCRIPTIONS_MAX},
     keys::Keyring,
@@ -35,70 +36,6 @@ const CALLS_MAX: usize = 256;
 
 /// Pause before the diary is read again after a failure.
 const RELOAD_PAUSE: Duration = Duration::from_millis(500);
-
-type Asker<T, E> = oneshot::Sender<Result<T, E>>;
-
-/// All that is asked of the owner.
-#[derive(Debug)]
-pub(super) enum Command {
-    Create {
-        id: SubscriptionId,
-        config: Box<Config>,
-        base: String,
-        reply: Asker<Created, CreateError>,
-    },
-    Get {
-        id: SubscriptionId,
-        reply: Asker<View, ChangeError>,
-    },
-    List {
-        after: Option<SubscriptionId>,
-        limit: usize,
-        reply: Asker<Page, ListError>,
-    },
-    Setback {
-        id: SubscriptionId,
-        reply: Asker<Option<Setback>, ChangeError>,
-    },
-    Delete {
-        id: SubscriptionId,
-        reply: Asker<(), ChangeError>,
-    },
-    Link {
-        id: SubscriptionId,
-        streams: Vec<StreamPath>,
-        reply: Asker<(), ChangeError>,
-    },
-    Unlink {
-        id: SubscriptionId,
-        stream: StreamPath,
-        reply: Asker<(), ChangeError>,
-    },
-    Claim {
-        id: SubscriptionId,
-        worker: String,
-        reply: Asker<Claim, ClaimError>,
-    },
-    Report {
-        id: SubscriptionId,
-        token: u64,
-        progress: Progress,
-        reply: Asker<Reported, ProgressError>,
-    },
-    Release {
-        id: SubscriptionId,
-        token: u64,
-        wake_id: String,
-        generation: u64,
-        reply: Asker<(), ProgressError>,
-    },
-    /// From a call that was made; why, if it failed.
-    Delivered {
-        id: SubscriptionId,
-        wake_id: String,
-        outcome: Result<Reply, String>,
-    },
-}
 
 type Answer = Box<dyn FnOnce(Result<(), Unavailable>) + Send>;
 
