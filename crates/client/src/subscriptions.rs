@@ -9,11 +9,11 @@ use wake::{
     ProgressError, PublicKey, Reported, Setback, SubscriptionExists, SubscriptionId,
     SubscriptionNotFound, Subscriptions, TokenInvalid, TooMany, View, WebhookUrlRejected, Work,
 };
-use wire::{Offset, StreamPath, Timestamp};
+use wire::{Offset, StreamPath, Timestamp, escaped};
 
 use crate::{
     Client, Failure, Refusal,
-    transport::{Ask, Repeat, Whole, escaped},
+    transport::{Ask, Repeat, Whole},
 };
 
 /// Subscriptions behind a client.

@@ -12,6 +12,7 @@ use hyper_util::{
     rt::TokioExecutor,
 };
 use sys::Sys;
+use wire::escaped;
 
 use crate::{
     Failure, Refusal, Settings,
@@ -258,20 +259,6 @@ fn may_repeat(repeat: Repeat, failure: &Failure) -> bool {
         }
         (Repeat::Answered | Repeat::Refused, _) => false,
     }
-}
-
-/// A part of a query.
-pub(crate) fn escaped(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => {
-                escaped.push(char::from(byte));
-            }
-            _ => escaped.push_str(&format!("%{byte:02X}")),
-        }
-    }
-    escaped
 }
 
 /// An error with its causes.

@@ -3,6 +3,7 @@
 use std::{fmt, time::Duration};
 
 use serde::Serialize;
+use wire::escaped;
 
 use crate::{Answer, LinkView, Reply, SubscriptionId, WebhookUrlRejected, Work};
 
@@ -75,20 +76,6 @@ impl Call {
         };
         serde_json::to_string(&body).unwrap_or_default()
     }
-}
-
-/// A segment of a URL.
-fn escaped(segment: &str) -> String {
-    let mut escaped = String::with_capacity(segment.len());
-    for byte in segment.bytes() {
-        match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => {
-                escaped.push(char::from(byte));
-            }
-            _ => escaped.push_str(&format!("%{byte:02X}")),
-        }
-    }
-    escaped
 }
 
 #[derive(Serialize)]

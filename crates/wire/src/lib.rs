@@ -35,6 +35,6 @@ pub use expiry::{BadExpiry, Expiry, Timestamp, Ttl};
 pub use glob::{BadGlob, Glob, segment_matches};
 pub use messages::{BadMessages, Messages};
 pub use offset::{BadOffset, ByteOffset, Offset, Position, ReadFrom, SubOffset};
-pub use path::{Address, BadPath, StreamPath, SystemPath};
+pub use path::{Address, BadPath, StreamPath, SystemPath, escaped};
 pub use producer::{BadProducer, Epoch, Producer, ProducerId, ProducerSeq};
 pub use stream_seq::{BadStreamSeq, StreamSeq};

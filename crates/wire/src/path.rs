@@ -85,17 +85,7 @@ impl StreamPath {
     /// The inverse of [`StreamPath::from_url`].
     #[must_use]
     pub fn to_url(&self) -> String {
-        let mut url = String::with_capacity(self.0.len());
-        for byte in self.0.bytes() {
-            if byte.is_ascii_alphanumeric() || b"-._~/!$&'()*+,;=:@".contains(&byte) {
-                url.push(char::from(byte));
-            } else {
-                url.push('%');
-                url.push(char::from(HEX[usize::from(byte >> 4)]));
-                url.push(char::from(HEX[usize::from(byte & 15)]));
-            }
-        }
-        url
+        escape(&self.0, b"-._~/!$&'()*+,;=:@")
     }
 
     /// Where paths that begin with `prefix` begin in an ordered map; not a name to create.
@@ -221,6 +211,31 @@ fn check_segment(segment: &str) -> Result<(), BadPath> {
 }
 
 /// Decodes exactly once: what still looks like an escape afterwards is plain text.
+/// Text as one segment of a URL's path, or as one part of its query.
+///
+/// ```
+/// assert_eq!(wire::escaped("a/b c"), "a%2Fb%20c");
+/// ```
+#[must_use]
+pub fn escaped(text: &str) -> String {
+    escape(text, b"-._~")
+}
+
+/// Escapes all but letters, digits and what is `plain`.
+fn escape(text: &str, plain: &[u8]) -> String {
+    let mut url = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || plain.contains(&byte) {
+            url.push(char::from(byte));
+        } else {
+            url.push('%');
+            url.push(char::from(HEX[usize::from(byte >> 4)]));
+            url.push(char::from(HEX[usize::from(byte & 15)]));
+        }
+    }
+    url
+}
+
 fn percent_decode(raw: &str) -> Result<String, BadPath> {
     let mut decoded = Vec::with_capacity(raw.len());
     let mut bytes = raw.bytes();

@@ -87,7 +87,6 @@ async fn an_append_that_was_answered_with_a_failure_is_repeated() {
 async fn nobody_there_is_told_from_no_answer() {
     let server = Scripted::start(Vec::new()).await;
     let address = server.address;
-    drop(tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap());
     let mut nowhere = address;
     nowhere.set_port(1);
     let client = Client::new(&Sys::real(), settings(nowhere));
