@@ -1,0 +1,18 @@
+//! Every bound of this crate.
+
+/// Different columns in one collection or object.
+pub const COLUMNS_MAX: usize = 1_024;
+/// Sources in one query, sub-queries counted with theirs.
+pub const SOURCES_MAX: usize = 32;
+/// How deep queries and expressions may nest.
+pub const DEPTH_MAX: usize = 64;
+/// Nodes of all expressions of one query.
+pub const EXPRESSIONS_MAX: usize = 10_000;
+/// Indexes of one collection.
+pub const INDEXES_MAX: usize = 16;
+/// Fewer rows are read faster than an index is made.
+pub const INDEX_ROWS_MIN: usize = 256;
+/// How often a column is looked up before it gets an index.
+pub const INDEX_SCANS_MIN: u32 = 2;
+/// Writes of one database that wait for confirmation.
+pub const PENDING_MAX: usize = 100_000;

@@ -1,0 +1,169 @@
+//! What collections there are, and their columns.
+
+use std::{fmt, sync::Arc};
+
+use smol_str::SmolStr;
+
+use crate::{record::Shape, value::Value};
+
+/// A collection of a database.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CollectionId(pub(crate) usize);
+
+/// What kind of values a column has, beside `null`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Kind {
+    /// Nothing is known.
+    #[default]
+    Any,
+    /// True or false.
+    Bool,
+    /// Numbers.
+    Number,
+    /// Texts.
+    Text,
+    /// Lists.
+    List,
+    /// Objects.
+    Object,
+}
+
+impl Kind {
+    /// The kind of a value; a `null` may be any.
+    #[must_use]
+    pub fn of(value: &Value) -> Self {
+        match value {
+            Value::Missing | Value::Null => Self::Any,
+            Value::Bool(_) => Self::Bool,
+            Value::Int(_) | Value::Float(_) => Self::Number,
+            Value::Text(_) | Value::Rope(_) => Self::Text,
+            Value::List(_) => Self::List,
+            Value::Object(_) => Self::Object,
+        }
+    }
+
+    pub(crate) fn may_be(self, other: Self) -> bool {
+        self == Self::Any || other == Self::Any || self == other
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Any => "any value",
+            Self::Bool => "a boolean",
+            Self::Number => "a number",
+            Self::Text => "a text",
+            Self::List => "a list",
+            Self::Object => "an object",
+        })
+    }
+}
+
+/// One column of a schema.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ColumnDef {
+    /// Its name.
+    pub name: SmolStr,
+    /// Its kind.
+    pub kind: Kind,
+    /// Whether every row must have a value in it.
+    pub is_required: bool,
+}
+
+/// The columns of a collection.
+#[derive(Clone, Debug)]
+pub struct Schema {
+    pub(crate) key: SmolStr,
+    pub(crate) shape: Arc<Shape>,
+    pub(crate) columns: Vec<ColumnDef>,
+    /// Whether rows may have columns that are not declared.
+    pub(crate) is_open: bool,
+}
+
+impl Schema {
+    /// Rows with any columns, named by the one called `key`.
+    #[must_use]
+    pub fn open(key: &str) -> Self {
+        let shape = Arc::new(Shape::of([key]));
+        Self { key: key.into(), shape, columns: Vec::new(), is_open: true }
+    }
+
+    /// Rows with these columns, named by the one called `key`. Rows may have others, which survive
+    /// but cannot be asked for.
+    #[must_use]
+    pub fn declared(key: &str, columns: impl IntoIterator<Item = ColumnDef>) -> Self {
+        let columns: Vec<_> = columns.into_iter().collect();
+        let shape = Arc::new(Shape::of(columns.iter().map(|column| &column.name)));
+        Self { key: key.into(), shape, columns, is_open: false }
+    }
+
+    /// The column that names a row.
+    #[must_use]
+    pub fn key(&self) -> &str {
+        &self.key
+    }
+
+    /// The declared columns.
+    #[must_use]
+    pub fn columns(&self) -> &[ColumnDef] {
+        &self.columns
+    }
+}
+
+/// All collections of a database, by number.
+#[derive(Debug, Default)]
+pub(crate) struct Catalog {
+    collections: Vec<Listed>,
+}
+
+#[derive(Debug)]
+struct Listed {
+    name: SmolStr,
+    schema: Schema,
+}
+
+impl Catalog {
+    pub(crate) fn add(&mut self, name: &str, schema: Schema) -> CollectionId {
+        self.collections.push(Listed { name: name.into(), schema });
+        CollectionId(self.collections.len() - 1)
+    }
+
+    pub(crate) fn find(&self, name: &str) -> Option<CollectionId> {
+        self.collections.iter().position(|listed| listed.name == name).map(CollectionId)
+    }
+
+    pub(crate) fn all(&self) -> Vec<SmolStr> {
+        self.collections.iter().map(|listed| listed.name.clone()).collect()
+    }
+
+    pub(crate) fn name(&self, id: CollectionId) -> &SmolStr {
+        &self.collections[id.0].name
+    }
+
+    pub(crate) fn schema(&self, id: CollectionId) -> &Schema {
+        &self.collections[id.0].schema
+    }
+
+    /// Where rows learn columns.
+    pub(crate) fn shape_mut(&mut self, id: CollectionId) -> &mut Arc<Shape> {
+        &mut self.collections[id.0].schema.shape
+    }
+
+    /// The columns one may ask for.
+    pub(crate) fn names(&self, id: CollectionId) -> Vec<SmolStr> {
+        let shape = &self.schema(id).shape;
+        (0..shape.len()).filter_map(|index| shape.name(index)).map(SmolStr::new).collect()
+    }
+
+    /// A column by its name. One that no row has yet exists in an open collection.
+    pub(crate) fn column(&mut self, id: CollectionId, name: &str) -> Option<(usize, Kind)> {
+        let schema = &mut self.collections[id.0].schema;
+        if schema.is_open {
+            return Some((Shape::learn(&mut schema.shape, name).ok()?, Kind::Any));
+        }
+        let index = schema.columns.iter().position(|column| column.name == name)?;
+        Some((index, schema.columns[index].kind))
+    }
+}

@@ -1,0 +1,330 @@
+//! The database: collections, the queries that watch them, and one way for anything to change.
+
+use std::sync::Arc;
+
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
+use smol_str::SmolStr;
+
+use crate::{
+    Semantics,
+    catalog::{Catalog, CollectionId, Schema},
+    dispatch::{Dispatch, Hit, Listener},
+    engine::{self, Change, Feed, Lookup, Plan, Rows, Shown},
+    error::{QueryError, WriteError},
+    ir::{Query, View},
+    record::{Entry, Key, Record},
+    store::Store,
+    tick::Touched,
+    transaction::{Open, TransactionId},
+};
+
+/// Collections and live queries over them.
+///
+/// It never awaits and never calls anybody: every change answers with what it came to, query by
+/// query.
+#[derive(Debug, Default)]
+pub struct Database {
+    pub(crate) catalog: Catalog,
+    pub(crate) stores: Vec<Store>,
+    dispatches: Vec<[Dispatch; 2]>,
+    queries: Vec<Option<Running>>,
+    vacant: Vec<usize>,
+    pub(crate) transactions: HashMap<TransactionId, Open, FixedState>,
+    pub(crate) last_transaction: u64,
+    pub(crate) pending: usize,
+    semantics: Semantics,
+}
+
+/// A query that is kept up to date.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct QueryId(usize);
+
+#[derive(Debug)]
+struct Running {
+    plan: Plan,
+    /// Its rows, if somebody wants to read them.
+    shown: Option<Shown>,
+}
+
+/// What a change of the database came to.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Published {
+    /// For every query whose rows changed, which did. Queries in the order they were made.
+    pub queries: Vec<(QueryId, Vec<Change>)>,
+    /// For every collection with rows that look different now, which do.
+    pub collections: Vec<(CollectionId, Vec<Change>)>,
+}
+
+impl Database {
+    /// An empty database.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// An empty database with semantics other than those of SQL.
+    #[must_use]
+    pub fn with_semantics(semantics: Semantics) -> Self {
+        Self { semantics, ..Self::default() }
+    }
+
+    /// Adds a collection.
+    ///
+    /// # Errors
+    /// If there is one of this name.
+    pub fn collection(
+        &mut self,
+        name: &str,
+        schema: Schema,
+    ) -> Result<CollectionId, DuplicateName> {
+        if self.catalog.find(name).is_some() {
+            return Err(DuplicateName(name.into()));
+        }
+        self.stores.push(Store::default());
+        self.dispatches.push(Default::default());
+        Ok(self.catalog.add(name, schema))
+    }
+
+    /// The collection of this name.
+    #[must_use]
+    pub fn find(&self, name: &str) -> Option<CollectionId> {
+        self.catalog.find(name)
+    }
+
+    /// The name of a collection.
+    #[must_use]
+    pub fn name(&self, collection: CollectionId) -> &str {
+        self.catalog.name(collection)
+    }
+
+    /// The schema of a collection.
+    #[must_use]
+    pub fn schema(&self, collection: CollectionId) -> &Schema {
+        self.catalog.schema(collection)
+    }
+
+    /// One row of a collection.
+    #[must_use]
+    pub fn get(&self, collection: CollectionId, key: &Key, view: View) -> Option<&Arc<Entry>> {
+        self.stores[collection.0].get(key, view)
+    }
+
+    /// The rows of a collection, in the order of their keys.
+    pub fn rows(&self, collection: CollectionId, view: View) -> impl Iterator<Item = &Arc<Entry>> {
+        self.stores[collection.0].iter(view)
+    }
+
+    /// How many rows a collection has.
+    #[must_use]
+    pub fn len(&self, collection: CollectionId, view: View) -> usize {
+        self.stores[collection.0].len(view)
+    }
+
+    /// Reads a JSON object as a record of a collection.
+    ///
+    /// # Errors
+    /// If it is no object, or has more columns than a collection may have.
+    pub fn record(&mut self, collection: CollectionId, json: &str) -> Result<Record, WriteError> {
+        let shape = self.catalog.shape_mut(collection);
+        crate::value::parse_tuple(json, shape).map(Record::Tuple).map_err(|error| {
+            WriteError::NotARow {
+                collection: self.catalog.name(collection).clone(),
+                why: error.to_string(),
+            }
+        })
+    }
+
+    /// Answers a query once.
+    ///
+    /// # Errors
+    /// If the query cannot be run.
+    pub fn once(&mut self, query: &Query) -> Result<Vec<Arc<Entry>>, QueryError> {
+        let mut plan = engine::compile(query, &mut self.catalog, self.semantics)?;
+        let outs = self.hydrate(&mut plan);
+        let mut shown = shown_for(&plan);
+        shown.apply(&outs);
+        Ok(shown.iter().cloned().collect())
+    }
+
+    /// Begins to keep the rows of a query up to date.
+    ///
+    /// # Errors
+    /// If the query cannot be run.
+    pub fn live(&mut self, query: &Query) -> Result<QueryId, QueryError> {
+        let (id, outs) = self.start(query)?;
+        if let Some(running) = &mut self.queries[id.0] {
+            let mut shown = shown_for(&running.plan);
+            shown.apply(&outs);
+            running.shown = Some(shown);
+        }
+        Ok(id)
+    }
+
+    /// Begins to tell the changes of a query without keeping its rows. Answers the rows it has
+    /// now, as changes that brought them.
+    ///
+    /// # Errors
+    /// If the query cannot be run.
+    pub fn watch(&mut self, query: &Query) -> Result<(QueryId, Vec<Change>), QueryError> {
+        let (id, outs) = self.start(query)?;
+        Ok((id, outs.into_iter().map(|out| out.change).collect()))
+    }
+
+    /// Forgets a query.
+    pub fn drop_query(&mut self, id: QueryId) {
+        let Some(running) = self.queries.get_mut(id.0).and_then(Option::take) else { return };
+        for (leaf, watch) in running.plan.watches().iter().enumerate() {
+            let dispatch = &mut self.dispatches[watch.collection.0][watch.view as usize];
+            dispatch.remove(Listener { query: id.0, leaf }, &watch.lookups);
+        }
+        self.vacant.push(id.0);
+    }
+
+    /// The rows of a live query, in their order. None if it is only watched.
+    pub fn result(&self, id: QueryId) -> impl DoubleEndedIterator<Item = &Arc<Entry>> {
+        self.shown(id).into_iter().flat_map(Shown::iter)
+    }
+
+    /// One row of a live query.
+    #[must_use]
+    pub fn result_get(&self, id: QueryId, key: &Key) -> Option<&Arc<Entry>> {
+        self.shown(id)?.get(key)
+    }
+
+    /// How many rows a live query has.
+    #[must_use]
+    pub fn result_len(&self, id: QueryId) -> usize {
+        self.shown(id).map_or(0, Shown::len)
+    }
+
+    /// How a query is kept up to date, for people.
+    #[must_use]
+    pub fn explain(&self, id: QueryId) -> &str {
+        self.running(id).map_or("", |running| running.plan.explain())
+    }
+
+    /// What a live query remembers.
+    #[must_use]
+    pub fn footprint(&self, id: QueryId) -> Footprint {
+        let Some(running) = self.running(id) else { return Footprint::default() };
+        Footprint {
+            rows: running.plan.heap_rows(),
+            result_bytes: running.shown.as_ref().map_or(0, Shown::heap_bytes),
+        }
+    }
+
+    fn running(&self, id: QueryId) -> Option<&Running> {
+        self.queries.get(id.0)?.as_ref()
+    }
+
+    fn shown(&self, id: QueryId) -> Option<&Shown> {
+        self.running(id)?.shown.as_ref()
+    }
+
+    fn start(&mut self, query: &Query) -> Result<(QueryId, Vec<engine::Out>), QueryError> {
+        let mut plan = engine::compile(query, &mut self.catalog, self.semantics)?;
+        let outs = self.hydrate(&mut plan);
+        let index = self.vacant.pop().unwrap_or_else(|| {
+            self.queries.push(None);
+            self.queries.len() - 1
+        });
+        for (leaf, watch) in plan.watches().iter().enumerate() {
+            let dispatch = &mut self.dispatches[watch.collection.0][watch.view as usize];
+            dispatch.add(Listener { query: index, leaf }, &watch.lookups);
+        }
+        self.queries[index] = Some(Running { plan, shown: None });
+        Ok((QueryId(index), outs))
+    }
+
+    fn hydrate(&mut self, plan: &mut Plan) -> Vec<engine::Out> {
+        for watch in plan.watches() {
+            self.stores[watch.collection.0].consider(watch.view, &watch.lookups);
+        }
+        plan.outs(&Feed::Initial(&Stores(&self.stores)))
+    }
+
+    /// Tells everybody what has changed.
+    pub(crate) fn publish(&mut self, touched: Touched) -> Published {
+        let mut changes: Vec<(CollectionId, View, Vec<Change>)> = Vec::new();
+        for (collection, rows) in touched.collections() {
+            let store = &mut self.stores[collection.0];
+            let (visible, synced) = rows.settle(store);
+            for (view, list) in [(View::Visible, visible), (View::Synced, synced)] {
+                if !list.is_empty() {
+                    store.index(view, &list);
+                    changes.push((collection, view, list));
+                }
+            }
+        }
+        let queries = self.run(&changes);
+        let visible = changes.into_iter().filter(|(_, view, _)| *view == View::Visible);
+        let collections = visible.map(|(collection, _, list)| (collection, list)).collect();
+        Published { queries, collections }
+    }
+
+    /// Runs every query that a change may concern, once.
+    fn run(
+        &mut self,
+        changes: &[(CollectionId, View, Vec<Change>)],
+    ) -> Vec<(QueryId, Vec<Change>)> {
+        let mut hits: Vec<(Hit, &[Change])> = Vec::new();
+        let mut found = Vec::new();
+        for (collection, view, list) in changes {
+            self.dispatches[collection.0][*view as usize].find(list, &mut found);
+            hits.extend(found.drain(..).map(|hit| (hit, list.as_slice())));
+        }
+        hits.sort_unstable_by_key(|(hit, _)| *hit);
+        hits.dedup_by_key(|(hit, _)| *hit);
+        let mut told = Vec::new();
+        for own in hits.chunk_by(|((a, _), _), ((b, _), _)| a.query == b.query) {
+            let query = own[0].0.0.query;
+            let Some(running) = &mut self.queries[query] else { continue };
+            let feed: smallvec::SmallVec<[_; 2]> = own
+                .iter()
+                .map(|((listener, number), list)| (listener.leaf, &list[*number]))
+                .collect();
+            let outs = running.plan.outs(&Feed::Tick(&feed));
+            if outs.is_empty() {
+                continue;
+            }
+            if let Some(shown) = &mut running.shown {
+                shown.apply(&outs);
+            }
+            told.push((QueryId(query), outs.into_iter().map(|out| out.change).collect()));
+        }
+        told
+    }
+}
+
+/// What a query remembers, so that it need not read again.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Footprint {
+    /// Rows that its operators hold on to, counted each time one does.
+    pub rows: usize,
+    /// Bytes of its result, beside the rows themselves.
+    pub result_bytes: usize,
+}
+
+/// A collection of this name is there already.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("there is a collection {0:?} already")]
+pub struct DuplicateName(pub SmolStr);
+
+fn shown_for(plan: &Plan) -> Shown {
+    if plan.is_ordered() { Shown::ordered() } else { Shown::by_key() }
+}
+
+struct Stores<'a>(&'a [Store]);
+
+impl Rows for Stores<'_> {
+    fn scan(
+        &self,
+        collection: CollectionId,
+        view: View,
+        lookups: &[Lookup],
+        each: &mut dyn FnMut(&Arc<Entry>),
+    ) {
+        self.0[collection.0].scan(view, lookups, each);
+    }
+}

@@ -1,0 +1,155 @@
+//! Aggregates that are kept up to date: nothing is read again when one row of a group changes.
+
+use std::collections::BTreeMap;
+
+use super::sum::Sum;
+use crate::{Semantics, expr::js_number, record::Key, value::Value};
+
+/// The names of all aggregates.
+pub(crate) const NAMES: &[&str] =
+    &["count", "countDistinct", "sum", "avg", "min", "max", "collect"];
+
+/// Which one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Aggregate {
+    Count,
+    CountDistinct,
+    Sum,
+    Avg,
+    Min,
+    Max,
+    Collect,
+}
+
+impl Aggregate {
+    pub(super) fn by_name(name: &str) -> Option<Self> {
+        Some(match name {
+            "count" => Self::Count,
+            "countDistinct" => Self::CountDistinct,
+            "sum" => Self::Sum,
+            "avg" => Self::Avg,
+            "min" => Self::Min,
+            "max" => Self::Max,
+            "collect" => Self::Collect,
+            _ => return None,
+        })
+    }
+
+    pub(super) fn start(self) -> Running {
+        match self {
+            Self::Count => Running::Count(0),
+            Self::Sum => Running::Sum { sum: Sum::default(), count: 0 },
+            Self::Avg => Running::Avg { sum: Sum::default(), count: 0 },
+            Self::CountDistinct => Running::CountDistinct(BTreeMap::new()),
+            Self::Min => Running::Min(BTreeMap::new()),
+            Self::Max => Running::Max(BTreeMap::new()),
+            Self::Collect => Running::Collect(BTreeMap::new()),
+        }
+    }
+}
+
+/// One aggregate of one group.
+#[derive(Debug)]
+pub(super) enum Running {
+    Count(i64),
+    Sum {
+        sum: Sum,
+        count: i64,
+    },
+    Avg {
+        sum: Sum,
+        count: i64,
+    },
+    CountDistinct(Counts),
+    Min(Counts),
+    Max(Counts),
+    /// Values in the order of their rows' keys.
+    Collect(BTreeMap<Key, Value>),
+}
+
+/// Values, and how many rows have each.
+type Counts = BTreeMap<Value, u64>;
+
+impl Running {
+    /// A row came into the group.
+    pub(super) fn add(&mut self, key: &Key, value: &Value, semantics: Semantics) {
+        match self {
+            Self::Collect(values) => {
+                values.insert(key.clone(), value.clone());
+            }
+            Self::Min(counts) | Self::Max(counts) | Self::CountDistinct(counts) => {
+                if let Some(value) = compared(value, semantics) {
+                    *counts.entry(value).or_default() += 1;
+                }
+            }
+            _ => self.tally(value, 1, semantics),
+        }
+    }
+
+    /// A row left the group.
+    pub(super) fn remove(&mut self, key: &Key, value: &Value, semantics: Semantics) {
+        match self {
+            Self::Collect(values) => {
+                values.remove(key);
+            }
+            Self::Min(counts) | Self::Max(counts) | Self::CountDistinct(counts) => {
+                let Some(value) = compared(value, semantics) else { return };
+                let Some(count) = counts.get_mut(&value) else { return };
+                *count -= 1;
+                if *count == 0 {
+                    counts.remove(&value);
+                }
+            }
+            _ => self.tally(value, -1, semantics),
+        }
+    }
+
+    fn tally(&mut self, value: &Value, by: i64, semantics: Semantics) {
+        match self {
+            Self::Count(count) if !value.is_nothing() => *count += by,
+            Self::Sum { sum, count } | Self::Avg { sum, count } => match (value, semantics) {
+                (Value::Int(number), _) => {
+                    sum.add_whole(*number, by);
+                    *count += by;
+                }
+                (Value::Float(number), _) => {
+                    sum.add(*number, by);
+                    *count += by;
+                }
+                (_, Semantics::Sql) => {}
+                (_, Semantics::Tanstack) => {
+                    sum.add(js_number(value), by);
+                    *count += by;
+                }
+            },
+            _ => {}
+        }
+    }
+
+    /// What it comes to now.
+    pub(super) fn value(&self) -> Value {
+        match self {
+            Self::Count(count) => Value::Int(*count),
+            Self::CountDistinct(counts) => counts.len().into(),
+            Self::Sum { count: 0, .. } | Self::Avg { count: 0, .. } => Value::Null,
+            Self::Sum { sum, .. } => {
+                sum.whole().map_or_else(|| Value::number(sum.value()), Value::Int)
+            }
+            #[expect(clippy::cast_precision_loss, reason = "an average is a float")]
+            Self::Avg { sum, count } => Value::number(sum.value() / *count as f64),
+            Self::Min(counts) => counts.keys().next().cloned().unwrap_or(Value::Null),
+            Self::Max(counts) => counts.keys().next_back().cloned().unwrap_or(Value::Null),
+            Self::Collect(values) => Value::list(values.values().cloned()),
+        }
+    }
+}
+
+/// What takes part in a minimum or maximum.
+fn compared(value: &Value, semantics: Semantics) -> Option<Value> {
+    match (value, semantics) {
+        (Value::Missing | Value::Null, Semantics::Sql) => None,
+        (Value::Int(_) | Value::Float(_) | Value::Text(_) | Value::Rope(_), _)
+        | (_, Semantics::Sql) => Some(value.clone()),
+        (_, Semantics::Tanstack) => Some(Value::number(js_number(value))),
+    }
+}

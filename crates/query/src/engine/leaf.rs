@@ -1,0 +1,112 @@
+//! Leaves: the rows of a collection that a query cares for.
+
+use std::sync::Arc;
+
+use smallvec::smallvec;
+
+use super::{Change, Delta, Feed, Lookup, feed::Probe};
+use crate::{
+    catalog::CollectionId,
+    expr::{Expr, Function, Item, Virtual},
+    ir::View,
+    record::Entry,
+    value::Value,
+};
+
+/// Where rows enter a plan.
+#[derive(Debug)]
+pub(super) struct Leaf {
+    /// Its number in the plan.
+    pub(super) number: usize,
+    pub(super) watch: Watch,
+    pub(super) filter: Option<Expr>,
+}
+
+/// What a leaf must be told.
+#[derive(Clone, Debug)]
+pub(crate) struct Watch {
+    pub(crate) collection: CollectionId,
+    pub(crate) view: View,
+    /// Rows that can pass the filter; any of these tells them all.
+    pub(crate) lookups: Vec<Lookup>,
+}
+
+impl Leaf {
+    pub(super) fn new(
+        number: usize,
+        collection: CollectionId,
+        view: View,
+        filter: Option<Expr>,
+    ) -> Self {
+        let mut lookups = Vec::new();
+        if let Some(filter) = &filter {
+            find_lookups(filter, &mut lookups);
+        }
+        Self { number, watch: Watch { collection, view, lookups }, filter }
+    }
+
+    pub(super) fn step(&self, feed: &Feed<'_>) -> Vec<Delta> {
+        let mut deltas = Vec::new();
+        match feed {
+            Feed::Tick(changes) => {
+                let start = changes.partition_point(|(leaf, _)| *leaf < self.number);
+                let own = changes[start..].iter().take_while(|(leaf, _)| *leaf == self.number);
+                deltas.extend(own.filter_map(|(_, change)| self.pass(change)));
+            }
+            Feed::Initial(rows) => {
+                let Watch { collection, view, lookups } = &self.watch;
+                rows.scan(*collection, *view, lookups, &mut |entry| {
+                    let new = self.filtered(Some(entry));
+                    if new.is_some() {
+                        deltas.push(Delta { key: entry.key.clone(), old: None, new });
+                    }
+                });
+            }
+        }
+        deltas
+    }
+
+    fn pass(&self, change: &Change) -> Option<Delta> {
+        let (old, new) = (self.filtered(change.old.as_ref()), self.filtered(change.new.as_ref()));
+        (old.is_some() || new.is_some()).then(|| Delta { key: change.key.clone(), old, new })
+    }
+
+    fn filtered(&self, entry: Option<&Arc<Entry>>) -> Option<Item> {
+        let item: Item = smallvec![Some(Arc::clone(entry?))];
+        match &self.filter {
+            Some(filter) if !filter.holds(&item) => None,
+            _ => Some(item),
+        }
+    }
+}
+
+/// Conjuncts that say which values a column must have.
+fn find_lookups(filter: &Expr, found: &mut Vec<Lookup>) {
+    let Expr::Call { function, args, .. } = filter else { return };
+    match (function, &**args) {
+        (Function::And, args) => args.iter().for_each(|arg| find_lookups(arg, found)),
+        (Function::Eq, [probe, Expr::Const(value)] | [Expr::Const(value), probe]) => {
+            found.extend(lookup(probe, [value]));
+        }
+        (Function::In, [probe, Expr::Const(Value::List(list))]) => {
+            found.extend(lookup(probe, list.iter()));
+        }
+        _ => {}
+    }
+}
+
+fn lookup<'a>(probe: &Expr, values: impl IntoIterator<Item = &'a Value>) -> Option<Lookup> {
+    let column = match probe {
+        Expr::Column { column, path, .. } if path.is_empty() => Probe::Column(*column),
+        Expr::Virtual { what: Virtual::Key, .. } => Probe::Key,
+        Expr::Virtual { what: Virtual::Synced, .. } => Probe::Synced,
+        _ => return None,
+    };
+    // No row has nothing, and lists and objects are not worth an index.
+    let scalar =
+        |value: &&Value| !value.is_nothing() && !matches!(value, Value::List(_) | Value::Object(_));
+    let mut values: Vec<_> = values.into_iter().filter(scalar).cloned().collect();
+    values.sort_unstable();
+    values.dedup();
+    Some(Lookup { column, values: values.into() })
+}

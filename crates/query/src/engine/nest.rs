@@ -1,0 +1,129 @@
+//! The last stage: rows as they are shown, with the rows that are nested in them.
+
+use std::sync::Arc;
+
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
+
+use super::{Change, Delta, Feed, Out, include::Include, output::Output, window::Sorting};
+use crate::{
+    expr::Item,
+    record::{Entry, Key, Record},
+    value::Value,
+};
+
+/// What becomes of rows in the end.
+#[derive(Debug)]
+pub(super) struct Nest {
+    pub(super) output: Output,
+    pub(super) includes: Box<[Include]>,
+    /// Whether rows that look the same are told, too: their place may be another.
+    pub(super) tells_all: bool,
+    /// Rows with something nested in them.
+    rows: HashMap<Key, Parent, FixedState>,
+}
+
+#[derive(Debug)]
+struct Parent {
+    shown: Arc<Entry>,
+    /// For each include, what ties the nested rows to this one.
+    ties: Box<[Value]>,
+}
+
+impl Nest {
+    pub(super) fn new(output: Output, includes: Vec<Include>, tells_all: bool) -> Self {
+        Self { output, includes: includes.into(), tells_all, rows: HashMap::default() }
+    }
+
+    pub(super) fn step(
+        &mut self,
+        deltas: Vec<Delta>,
+        sorting: Option<&Sorting>,
+        feed: &Feed<'_>,
+    ) -> Vec<Out> {
+        if self.includes.is_empty() {
+            return deltas.into_iter().filter_map(|delta| self.plain(delta, sorting)).collect();
+        }
+        let touched: Vec<_> = self.includes.iter_mut().map(|include| include.step(feed)).collect();
+        let mut outs = Vec::with_capacity(deltas.len());
+        let mut told: HashMap<Key, usize, FixedState> = HashMap::default();
+        for delta in deltas {
+            if !touched.iter().all(Vec::is_empty) {
+                told.insert(delta.key.clone(), outs.len());
+            }
+            outs.extend(self.parent(delta, sorting));
+        }
+        for (index, ties) in touched.into_iter().enumerate() {
+            ties.iter().for_each(|tie| self.children(index, tie, &mut told, &mut outs));
+        }
+        outs
+    }
+
+    /// Rows with nothing nested in them.
+    fn plain(&self, delta: Delta, sorting: Option<&Sorting>) -> Option<Out> {
+        let Delta { key, old, new } = delta;
+        let place = sorting.zip(new.as_ref()).map(|(sorting, item)| sorting.place(&key, item));
+        let old = old.and_then(|item| self.output.entry(&key, item));
+        let new = new.and_then(|item| self.output.entry(&key, item));
+        // What changed may be nothing that is shown.
+        (self.tells_all || old != new).then_some(Out { change: Change { key, old, new }, place })
+    }
+
+    fn parent(&mut self, delta: Delta, sorting: Option<&Sorting>) -> Option<Out> {
+        let Delta { key, new, .. } = delta;
+        let place = sorting.zip(new.as_ref()).map(|(sorting, item)| sorting.place(&key, item));
+        let before = self.rows.remove(&key);
+        let new = new.and_then(|item| self.shown(&key, item));
+        let (old, old_ties) = before.map(|parent| (parent.shown, parent.ties)).unzip();
+        let (new, new_ties) = new.map(|parent| (parent.shown, parent.ties)).unzip();
+        for (index, include) in self.includes.iter_mut().enumerate() {
+            let tie = |ties: &Option<Box<[Value]>>| ties.as_ref().map(|ties| ties[index].clone());
+            include.tie(&key, tie(&old_ties).as_ref(), tie(&new_ties));
+        }
+        if let (Some(shown), Some(ties)) = (new.clone(), new_ties) {
+            self.rows.insert(key.clone(), Parent { shown, ties });
+        }
+        (old.is_some() || new.is_some()).then_some(Out { change: Change { key, old, new }, place })
+    }
+
+    fn shown(&self, key: &Key, item: Item) -> Option<Parent> {
+        let ties: Box<[_]> = self.includes.iter().map(|include| include.tie_of(&item)).collect();
+        let entry = self.output.entry(key, item)?;
+        let nested = self.includes.iter().zip(&ties).map(|(own, tie)| (own.column, own.value(tie)));
+        let Record::Tuple(tuple) = &entry.record else { return None };
+        let record = Record::Tuple(tuple.with(nested, tuple.shape()));
+        Some(Parent { shown: Arc::new(Entry { record, ..(*entry).clone() }), ties })
+    }
+
+    /// What is nested in some rows has changed.
+    fn children(
+        &mut self,
+        index: usize,
+        tie: &Value,
+        told: &mut HashMap<Key, usize, FixedState>,
+        outs: &mut Vec<Out>,
+    ) {
+        let include = &self.includes[index];
+        let value = include.value(tie);
+        for key in include.parents(tie) {
+            let Some(parent) = self.rows.get_mut(key) else { continue };
+            let Record::Tuple(tuple) = &parent.shown.record else { continue };
+            let record =
+                Record::Tuple(tuple.with([(include.column, value.clone())], tuple.shape()));
+            let new = Arc::new(Entry { record, ..(*parent.shown).clone() });
+            let old = std::mem::replace(&mut parent.shown, new.clone());
+            match told.get(key).and_then(|place| outs.get_mut(*place)) {
+                Some(out) => out.change.new = Some(new),
+                None => {
+                    told.insert(key.clone(), outs.len());
+                    let change = Change { key: key.clone(), old: Some(old), new: Some(new) };
+                    outs.push(Out { change, place: None });
+                }
+            }
+        }
+    }
+
+    pub(super) fn heap_rows(&self) -> usize {
+        self.rows.len() + self.includes.iter().map(Include::heap_rows).sum::<usize>()
+    }
+}

@@ -1,0 +1,146 @@
+//! Plans: queries that are ready to be fed.
+
+use std::sync::Arc;
+
+use smallvec::smallvec;
+
+use super::{
+    Change, Delta, Feed, Out, Watch,
+    distinct::Distinct,
+    group::Groups,
+    join::Join,
+    leaf::Leaf,
+    nest::Nest,
+    union::Union,
+    window::{Sorting, Window},
+};
+use crate::expr::{Expr, Item, SlotColumns};
+
+/// A compiled query with everything it must remember.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    pub(super) node: Node,
+    pub(super) groups: Option<Groups>,
+    pub(super) having: Option<Expr>,
+    pub(super) distinct: Option<Distinct>,
+    pub(super) order: Order,
+    pub(super) nest: Nest,
+    /// The columns of its rows.
+    pub(super) columns: SlotColumns,
+    /// What it wants to be told, leaf by leaf. Only the outermost plan has it.
+    pub(super) watches: Vec<Watch>,
+    pub(super) explanation: String,
+}
+
+/// In which order rows are shown, and which.
+#[derive(Debug)]
+pub(super) enum Order {
+    ByKey,
+    Sorted(Sorting),
+    Windowed(Window),
+}
+
+/// Where rows come from.
+#[derive(Debug)]
+pub(super) enum Node {
+    Leaf(Leaf),
+    Query(Box<Plan>),
+    Union(Union),
+    Join(Box<Join>),
+    Filter(Box<Node>, Expr),
+}
+
+impl Plan {
+    /// What it must be told.
+    pub(crate) fn watches(&self) -> &[Watch] {
+        &self.watches
+    }
+
+    /// How it works, for people.
+    pub(crate) fn explain(&self) -> &str {
+        &self.explanation
+    }
+
+    pub(crate) fn is_ordered(&self) -> bool {
+        !matches!(self.order, Order::ByKey)
+    }
+
+    /// Rows it remembers, all operators together.
+    pub(crate) fn heap_rows(&self) -> usize {
+        let window = match &self.order {
+            Order::Windowed(window) => window.heap_rows(),
+            Order::ByKey | Order::Sorted(_) => 0,
+        };
+        self.node.heap_rows()
+            + self.groups.as_ref().map_or(0, Groups::heap_rows)
+            + self.distinct.as_ref().map_or(0, Distinct::heap_rows)
+            + window
+            + self.nest.heap_rows()
+    }
+
+    /// Takes in what it is fed; answers what changed in what it shows.
+    pub(crate) fn outs(&mut self, feed: &Feed<'_>) -> Vec<Out> {
+        let mut deltas = self.node.step(feed);
+        if let Some(groups) = &mut self.groups {
+            deltas = match feed {
+                Feed::Initial(_) => groups.begin(&deltas),
+                Feed::Tick(_) => groups.step(&deltas),
+            };
+        }
+        if let Some(having) = &self.having {
+            deltas = filter(deltas, having);
+        }
+        if let Some(distinct) = &mut self.distinct {
+            deltas = distinct.step(deltas);
+        }
+        let sorting = match &mut self.order {
+            Order::ByKey => None,
+            Order::Sorted(sorting) => Some(&*sorting),
+            Order::Windowed(window) => {
+                deltas = window.step(deltas);
+                Some(&window.sorting)
+            }
+        };
+        self.nest.step(deltas, sorting, feed)
+    }
+
+    pub(super) fn step(&mut self, feed: &Feed<'_>) -> Vec<Change> {
+        self.outs(feed).into_iter().map(|out| out.change).collect()
+    }
+}
+
+impl Node {
+    pub(super) fn step(&mut self, feed: &Feed<'_>) -> Vec<Delta> {
+        match self {
+            Self::Leaf(leaf) => leaf.step(feed),
+            Self::Union(union) => union.step(feed),
+            Self::Join(join) => join.step(feed),
+            Self::Filter(input, predicate) => filter(input.step(feed), predicate),
+            Self::Query(plan) => plan.step(feed).into_iter().map(delta).collect(),
+        }
+    }
+
+    pub(super) fn heap_rows(&self) -> usize {
+        match self {
+            Self::Leaf(_) => 0,
+            Self::Query(plan) => plan.heap_rows(),
+            Self::Union(union) => union.branches.iter().map(Plan::heap_rows).sum(),
+            Self::Join(join) => join.left.heap_rows() + join.right.heap_rows() + join.heap_rows(),
+            Self::Filter(input, _) => input.heap_rows(),
+        }
+    }
+}
+
+fn delta(change: Change) -> Delta {
+    let item = |entry: Arc<_>| -> Item { smallvec![Some(entry)] };
+    Delta { key: change.key, old: change.old.map(item), new: change.new.map(item) }
+}
+
+fn filter(deltas: Vec<Delta>, predicate: &Expr) -> Vec<Delta> {
+    let pass = |mut delta: Delta| {
+        delta.old = delta.old.filter(|item| predicate.holds(item));
+        delta.new = delta.new.filter(|item| predicate.holds(item));
+        (delta.old.is_some() || delta.new.is_some()).then_some(delta)
+    };
+    deltas.into_iter().filter_map(pass).collect()
+}

@@ -1,0 +1,222 @@
+//! Order, and windows over it.
+
+use std::{
+    collections::BTreeMap,
+    ops::Bound::{Excluded, Unbounded},
+};
+
+use super::{Delta, consolidate::consolidate};
+use crate::{
+    Semantics,
+    expr::{Expr, Item},
+    record::Key,
+    value::{SortKey, SortSpec, Value},
+};
+
+/// What rows are sorted by.
+#[derive(Debug)]
+pub(super) struct Sorting {
+    pub(super) by: Vec<(Expr, SortSpec)>,
+    pub(super) semantics: Semantics,
+}
+
+impl Sorting {
+    /// The place of a row. Keys decide where all else is equal, so no two rows have one place.
+    pub(super) fn place(&self, key: &Key, item: &Item) -> SortKey {
+        let mut place = SortKey::default();
+        for (expr, spec) in &self.by {
+            place.push(&expr.eval(item), *spec);
+        }
+        if self.semantics == Semantics::Tanstack {
+            // There, texts come before numbers.
+            let is_text = matches!(key, Value::Text(_) | Value::Rope(_));
+            place.push(&Value::Bool(!is_text), SortSpec::default());
+        }
+        place.push(key, SortSpec::default());
+        place
+    }
+}
+
+/// All rows in order, and which of them are shown: those from `offset` on, `limit` of them.
+#[derive(Debug)]
+pub(super) struct Window {
+    pub(super) sorting: Sorting,
+    pub(super) offset: usize,
+    pub(super) limit: usize,
+    rows: BTreeMap<SortKey, (Key, Item)>,
+    /// Rows before the window: `offset` of them, or all.
+    before: usize,
+    shown: Option<Shown>,
+}
+
+/// The rows within the window.
+#[derive(Debug)]
+struct Shown {
+    first: SortKey,
+    last: SortKey,
+    count: usize,
+}
+
+impl Window {
+    pub(super) fn new(sorting: Sorting, offset: usize, limit: usize) -> Self {
+        Self { sorting, offset, limit, rows: BTreeMap::new(), before: 0, shown: None }
+    }
+
+    pub(super) fn heap_rows(&self) -> usize {
+        self.rows.len()
+    }
+
+    pub(super) fn step(&mut self, deltas: Vec<Delta>) -> Vec<Delta> {
+        if self.limit == 0 {
+            return Vec::new();
+        }
+        if self.rows.is_empty() {
+            return self.fill(deltas);
+        }
+        let mut out = Vec::new();
+        for Delta { key, old, new } in deltas {
+            let from = old.map(|item| self.sorting.place(&key, &item));
+            let to = new.map(|item| (self.sorting.place(&key, &item), item));
+            match (from, to) {
+                (Some(from), Some((to, item))) if from == to => {
+                    self.replace(&from, key, item, &mut out);
+                }
+                (from, to) => {
+                    if let Some(from) = from {
+                        self.remove(&from, &mut out);
+                    }
+                    if let Some((to, item)) = to {
+                        self.insert(to, key, item, &mut out);
+                    }
+                }
+            }
+        }
+        consolidate(&mut out);
+        out
+    }
+
+    /// Many rows into an empty window: sorted at once.
+    fn fill(&mut self, deltas: Vec<Delta>) -> Vec<Delta> {
+        let rows = deltas.into_iter().filter_map(|Delta { key, new, .. }| {
+            new.map(|item| (self.sorting.place(&key, &item), (key, item)))
+        });
+        self.rows = rows.collect();
+        self.before = self.rows.len().min(self.offset);
+        let within = || self.rows.iter().skip(self.offset).take(self.limit);
+        let ends = within().next().zip(within().next_back());
+        self.shown = ends.map(|((first, _), (last, _))| Shown {
+            first: first.clone(),
+            last: last.clone(),
+            count: within().count(),
+        });
+        let entered = |(_, (key, item)): (_, &(Key, Item))| enter(key, item);
+        within().map(entered).collect()
+    }
+
+    /// The row changed, its place did not.
+    fn replace(&mut self, at: &SortKey, key: Key, item: Item, out: &mut Vec<Delta>) {
+        let Some(place) = self.rows.get_mut(at) else { return };
+        let (_, old) = std::mem::replace(place, (key.clone(), item.clone()));
+        let is_shown = |shown: &Shown| (&shown.first..=&shown.last).contains(&at);
+        if self.shown.as_ref().is_some_and(is_shown) {
+            out.push(Delta { key, old: Some(old), new: Some(item) });
+        }
+    }
+
+    fn insert(&mut self, at: SortKey, key: Key, item: Item, out: &mut Vec<Delta>) {
+        self.rows.insert(at.clone(), (key, item));
+        if self.before < self.offset {
+            self.before += 1;
+            return;
+        }
+        let Some(shown) = &mut self.shown else {
+            // There were exactly as many rows as the window leaves out: the last one is shown.
+            let Some((last, (key, item))) = self.rows.last_key_value() else { return };
+            self.shown = Some(Shown { first: last.clone(), last: last.clone(), count: 1 });
+            out.push(enter(key, item));
+            return;
+        };
+        if at < shown.first {
+            let mut before = self.rows.range::<SortKey, _>((Unbounded, Excluded(&shown.first)));
+            let Some((first, (key, item))) = before.next_back() else { return };
+            out.push(enter(key, item));
+            shown.first = first.clone();
+        } else if at < shown.last || shown.count < self.limit {
+            let Some((key, item)) = self.rows.get(&at) else { return };
+            out.push(enter(key, item));
+            shown.last = at.max(shown.last.clone());
+        } else {
+            return;
+        }
+        shown.count += 1;
+        if shown.count > self.limit {
+            self.push_out(out);
+        }
+    }
+
+    /// The window has one row too many at its end.
+    fn push_out(&mut self, out: &mut Vec<Delta>) {
+        let Some(shown) = &mut self.shown else { return };
+        let mut upto = self.rows.range(..=&shown.last).rev();
+        if let Some((_, (key, item))) = upto.next() {
+            out.push(exit(key, item));
+        }
+        if let Some((last, _)) = upto.next() {
+            shown.last = last.clone();
+        }
+        shown.count -= 1;
+    }
+
+    fn remove(&mut self, at: &SortKey, out: &mut Vec<Delta>) {
+        let Some((key, item)) = self.rows.remove(at) else { return };
+        let Some(shown) = &mut self.shown else {
+            self.before -= 1;
+            return;
+        };
+        if *at > shown.last {
+            return;
+        }
+        let next =
+            |from: &SortKey| self.rows.range::<SortKey, _>((Excluded(from), Unbounded)).next();
+        let beyond = next(&shown.last);
+        if *at < shown.first {
+            // The first row of the window now stands before it.
+            if let Some((key, item)) = self.rows.get(&shown.first) {
+                out.push(exit(key, item));
+            }
+            if let Some((first, _)) = next(&shown.first) {
+                shown.first = first.clone();
+            }
+        } else {
+            out.push(exit(&key, &item));
+            if *at == shown.first
+                && let Some((first, _)) = next(at)
+            {
+                shown.first = first.clone();
+            }
+        }
+        shown.count -= 1;
+        match beyond {
+            Some((last, (key, item))) => {
+                out.push(enter(key, item));
+                shown.last = last.clone();
+                shown.count += 1;
+            }
+            None if shown.count == 0 => self.shown = None,
+            None if *at == shown.last => {
+                if let Some((last, _)) = self.rows.last_key_value() {
+                    shown.last = last.clone();
+                }
+            }
+            None => {}
+        }
+    }
+}
+
+fn enter(key: &Key, item: &Item) -> Delta {
+    Delta { key: key.clone(), old: None, new: Some(item.clone()) }
+}
+
+fn exit(key: &Key, item: &Item) -> Delta {
+    Delta { key: key.clone(), old: Some(item.clone()), new: None }
+}

@@ -1,0 +1,244 @@
+//! What can be wrong with a query, a row or a write.
+
+use smol_str::SmolStr;
+
+use crate::{
+    caps::{COLUMNS_MAX, DEPTH_MAX, EXPRESSIONS_MAX, SOURCES_MAX},
+    catalog::Kind,
+    record::Key,
+};
+
+/// A query that cannot be run. Nothing was changed by trying.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum QueryError {
+    /// A source that does not exist.
+    #[error("there is no collection {name:?}; there are: {}", names(known))]
+    UnknownCollection {
+        /// What was asked for.
+        name: SmolStr,
+        /// What there is.
+        known: Vec<SmolStr>,
+    },
+    /// A reference that begins with no source.
+    #[error("{} does not begin with a source of the query; those are: {}", path.join("."), names(known))]
+    UnknownAlias {
+        /// The reference.
+        path: Vec<SmolStr>,
+        /// The sources.
+        known: Vec<SmolStr>,
+    },
+    /// A column that the source does not have.
+    #[error("source {alias:?} has no column {column:?}; it has: {}", names(known))]
+    UnknownColumn {
+        /// The source.
+        alias: SmolStr,
+        /// The column.
+        column: SmolStr,
+        /// What it has.
+        known: Vec<SmolStr>,
+    },
+    /// Two sources of one name.
+    #[error("two sources are called {alias:?}; give one of them another name")]
+    DuplicateAlias {
+        /// The name.
+        alias: SmolStr,
+    },
+    /// A function that does not exist.
+    #[error("there is no function {name:?}; there are: {}", crate::expr::Function::NAMES.join(", "))]
+    UnknownFunction {
+        /// Its name.
+        name: SmolStr,
+    },
+    /// An aggregate that does not exist.
+    #[error("there is no aggregate {name:?}; there are: {}", crate::engine::AGGREGATES.join(", "))]
+    UnknownAggregate {
+        /// Its name.
+        name: SmolStr,
+    },
+    /// Too many arguments, or too few.
+    #[error("{name:?} takes {least} to {most} arguments, not {given}")]
+    ArgumentCount {
+        /// The function.
+        name: SmolStr,
+        /// How many it was given.
+        given: usize,
+        /// How many it takes at least.
+        least: usize,
+        /// How many it takes at most.
+        most: usize,
+    },
+    /// Values that cannot meet.
+    #[error("{function:?} needs {expected} here, and this is {found}")]
+    TypeMismatch {
+        /// The function.
+        function: &'static str,
+        /// What it needs.
+        expected: Kind,
+        /// What it was given.
+        found: Kind,
+    },
+    /// An aggregate where no groups are.
+    #[error("aggregate {name:?} can only stand in select, having and order by, and not in another")]
+    MisplacedAggregate {
+        /// The aggregate.
+        name: SmolStr,
+    },
+    /// An expression that has many values in one group.
+    #[error("{path} is neither grouped by nor in an aggregate, so a group has many of it")]
+    NotGrouped {
+        /// The reference.
+        path: String,
+    },
+    /// Groups that are filtered but not made.
+    #[error("having needs group by, or an aggregate in select")]
+    HavingWithoutGroups,
+    /// A window over rows in no order.
+    #[error("limit and offset need order by: without it nobody can say which rows are first")]
+    WindowWithoutOrder,
+    /// Equal rows are shown once, but what is shown is not said.
+    #[error("distinct needs select")]
+    DistinctWithoutSelect,
+    /// A join that cannot be worked out.
+    #[error("join of {alias:?}: {why}")]
+    JoinCondition {
+        /// The source that is joined.
+        alias: SmolStr,
+        /// Which side is to blame.
+        side: BadJoin,
+        /// What is wrong.
+        why: &'static str,
+    },
+    /// A nested query where it has no place.
+    #[error(
+        "an include can only stand by itself in the select of a query without groups and distinct"
+    )]
+    MisplacedInclude,
+    /// A nested query that does not say to which row its rows belong.
+    #[error("the include {name:?} needs a filter eq(its own, that of the outer query)")]
+    UnrelatedInclude {
+        /// The field it is selected as.
+        name: SmolStr,
+    },
+    /// A nested query of text whose rows are more than a text.
+    #[error("the include {name:?} is a text, so it must select exactly one column")]
+    NotOneColumn {
+        /// The field it is selected as.
+        name: SmolStr,
+    },
+    /// Queries that need each other.
+    #[error("the queries {} need each other, so none can be first", names(cycle))]
+    Cycle {
+        /// Their names.
+        cycle: Vec<SmolStr>,
+    },
+    /// It nests too deep.
+    #[error("the query nests deeper than {DEPTH_MAX} levels")]
+    TooDeep,
+    /// It is too large.
+    #[error("the query has more than {EXPRESSIONS_MAX} expressions or {SOURCES_MAX} sources")]
+    TooLarge,
+}
+
+/// What is wrong with the condition of a join.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum BadJoin {
+    /// There is none.
+    Empty,
+    /// A side that names no source.
+    NoSource,
+    /// Both sides name the same source.
+    SameSource,
+    /// The left side names a source that is not on the left.
+    Left,
+    /// The right side names another source than the one that is joined.
+    Right,
+}
+
+fn names(known: &[SmolStr]) -> String {
+    if known.is_empty() { "none".into() } else { known.join(", ") }
+}
+
+/// A write that cannot be. Nothing of its transaction was applied.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum WriteError {
+    /// No such collection.
+    #[error("there is no collection {name:?}")]
+    UnknownCollection {
+        /// Its name.
+        name: SmolStr,
+    },
+    /// A row that is there already.
+    #[error("collection {collection:?} already has a row {key}")]
+    DuplicateKey {
+        /// The collection.
+        collection: SmolStr,
+        /// The row.
+        key: Key,
+    },
+    /// A row that is not there.
+    #[error("collection {collection:?} has no row {key}")]
+    UnknownKey {
+        /// The collection.
+        collection: SmolStr,
+        /// The row.
+        key: Key,
+    },
+    /// A row without a key.
+    #[error("a row of {collection:?} needs a text or a number in {column:?}, not {found}")]
+    BadKey {
+        /// The collection.
+        collection: SmolStr,
+        /// The column of the key.
+        column: SmolStr,
+        /// What is there.
+        found: &'static str,
+    },
+    /// An update that would make it another row.
+    #[error("row {key} of {collection:?} cannot become {new}: delete it and insert the other")]
+    KeyChange {
+        /// The collection.
+        collection: SmolStr,
+        /// The row.
+        key: Key,
+        /// What its key would be.
+        new: Key,
+    },
+    /// A row that does not fit the schema.
+    #[error("row {key} of {collection:?}: {field:?} must be {expected}, not {found}")]
+    Schema {
+        /// The collection.
+        collection: SmolStr,
+        /// The row.
+        key: Key,
+        /// The column.
+        field: SmolStr,
+        /// What it must be.
+        expected: String,
+        /// What it is.
+        found: String,
+    },
+    /// A row that is no object, or has too many columns.
+    #[error(
+        "a row of {collection:?} must be a JSON object of at most {COLUMNS_MAX} columns: {why}"
+    )]
+    NotARow {
+        /// The collection.
+        collection: SmolStr,
+        /// What is wrong.
+        why: String,
+    },
+    /// A transaction that does not exist, or has come to its end.
+    #[error("transaction {id} is not open any more")]
+    NotOpen {
+        /// Its number.
+        id: u64,
+    },
+    /// Too many writes that are not confirmed yet.
+    #[error("{pending} writes wait for confirmation already; try again when some are confirmed")]
+    TooManyPending {
+        /// How many there are.
+        pending: usize,
+    },
+}

@@ -1,0 +1,272 @@
+//! Resolving names: from the expressions of a query to those that can be evaluated.
+
+use std::sync::Arc;
+
+use smol_str::SmolStr;
+
+use super::{Expr, Function, Item, Virtual};
+use crate::{
+    Semantics,
+    caps::{DEPTH_MAX, EXPRESSIONS_MAX},
+    catalog::{Catalog, CollectionId, Kind},
+    error::QueryError,
+    ir,
+    record::Shape,
+    value::Value,
+};
+
+/// One source of a query, as expressions see it.
+#[derive(Clone, Debug)]
+pub(crate) struct Slot {
+    pub(crate) alias: SmolStr,
+    pub(crate) columns: SlotColumns,
+}
+
+/// The columns of a source.
+#[derive(Clone, Debug)]
+pub(crate) enum SlotColumns {
+    Collection(CollectionId),
+    Fixed(Arc<Shape>),
+}
+
+/// What the names in an expression mean.
+pub(crate) struct Scope<'a> {
+    pub(crate) catalog: &'a mut Catalog,
+    pub(crate) slots: Vec<Slot>,
+    pub(crate) semantics: Semantics,
+    /// How many expressions there were.
+    count: usize,
+}
+
+/// An expression and what is known of its values.
+struct Typed {
+    expr: Expr,
+    kind: Kind,
+}
+
+impl<'a> Scope<'a> {
+    pub(crate) fn new(catalog: &'a mut Catalog, semantics: Semantics) -> Self {
+        Self { catalog, slots: Vec::new(), semantics, count: 0 }
+    }
+
+    /// The slot of this alias.
+    pub(crate) fn slot(&self, alias: &str) -> Option<usize> {
+        self.slots.iter().position(|slot| slot.alias == alias)
+    }
+
+    /// Resolves an expression.
+    ///
+    /// # Errors
+    /// If a name means nothing, or a function is given what it cannot take.
+    pub(crate) fn resolve(&mut self, expr: &ir::Expr) -> Result<Expr, QueryError> {
+        Ok(self.typed(expr, 0)?.expr)
+    }
+
+    /// Whether it names one of these sources.
+    pub(crate) fn knows(&self, expr: &ir::Expr) -> bool {
+        match expr {
+            ir::Expr::Ref(path) => path.first().is_some_and(|alias| self.slot(alias).is_some()),
+            _ => expr.children().iter().any(|child| self.knows(child)),
+        }
+    }
+
+    fn typed(&mut self, expr: &ir::Expr, depth: usize) -> Result<Typed, QueryError> {
+        self.count += 1;
+        if depth > DEPTH_MAX {
+            return Err(QueryError::TooDeep);
+        }
+        if self.count > EXPRESSIONS_MAX {
+            return Err(QueryError::TooLarge);
+        }
+        match expr {
+            ir::Expr::Val(value) => {
+                Ok(Typed { kind: Kind::of(value), expr: Expr::Const(value.clone()) })
+            }
+            ir::Expr::Ref(path) => self.reference(path),
+            ir::Expr::Call(name, args) => self.call(name, args, depth),
+            ir::Expr::Aggregate(name, _) => {
+                Err(QueryError::MisplacedAggregate { name: name.clone() })
+            }
+            ir::Expr::Include(_) => Err(QueryError::MisplacedInclude),
+        }
+    }
+
+    fn reference(&mut self, path: &[SmolStr]) -> Result<Typed, QueryError> {
+        let unknown = || {
+            let known = self.slots.iter().map(|slot| slot.alias.clone()).collect();
+            QueryError::UnknownAlias { path: path.into(), known }
+        };
+        let Some(first) = path.first() else { return Err(unknown()) };
+        if let Some(slot) = self.slot(first) {
+            return match path.get(1) {
+                None => Ok(Typed { expr: Expr::Row { slot }, kind: Kind::Object }),
+                Some(column) => self.column(slot, column, &path[2..]),
+            };
+        }
+        match self.semantics {
+            Semantics::Tanstack => Ok(Typed { expr: Expr::Const(Value::Missing), kind: Kind::Any }),
+            // With one source there is no doubt whose column it is.
+            Semantics::Sql if self.slots.len() == 1 => self.column(0, first, &path[1..]),
+            Semantics::Sql => Err(unknown()),
+        }
+    }
+
+    fn column(&mut self, slot: usize, name: &str, path: &[SmolStr]) -> Result<Typed, QueryError> {
+        if let Some(typed) = self.virtual_column(slot, name) {
+            return Ok(typed);
+        }
+        let unknown = |known: Vec<SmolStr>, alias: &SmolStr| QueryError::UnknownColumn {
+            alias: alias.clone(),
+            column: name.into(),
+            known,
+        };
+        let Slot { alias, columns } = &self.slots[slot];
+        let (column, kind) = match columns {
+            SlotColumns::Collection(id) => match self.catalog.column(*id, name) {
+                Some(found) => found,
+                None => return Err(unknown(self.catalog.names(*id), alias)),
+            },
+            SlotColumns::Fixed(shape) => match shape.index(name) {
+                Some(column) => (column, Kind::Any),
+                None if self.semantics == Semantics::Tanstack => {
+                    return Ok(Typed { expr: Expr::Const(Value::Missing), kind: Kind::Any });
+                }
+                None => {
+                    let known = (0..shape.len()).filter_map(|index| shape.name(index));
+                    return Err(unknown(known.map(SmolStr::new).collect(), alias));
+                }
+            },
+        };
+        let kind = if path.is_empty() { kind } else { Kind::Any };
+        Ok(Typed { expr: Expr::Column { slot, column, path: path.into() }, kind })
+    }
+
+    fn virtual_column(&self, slot: usize, name: &str) -> Option<Typed> {
+        let (what, kind) = match name {
+            "$synced" => (Virtual::Synced, Kind::Bool),
+            "$origin" => (Virtual::Origin, Kind::Text),
+            "$key" => (Virtual::Key, Kind::Any),
+            "$position" => (Virtual::Position, Kind::Number),
+            "$collection" => {
+                let SlotColumns::Collection(id) = &self.slots[slot].columns else { return None };
+                let name = Value::from(self.catalog.name(*id).clone());
+                return Some(Typed { expr: Expr::Const(name), kind: Kind::Text });
+            }
+            _ => return None,
+        };
+        Some(Typed { expr: Expr::Virtual { slot, what }, kind })
+    }
+
+    fn call(&mut self, name: &str, args: &[ir::Expr], depth: usize) -> Result<Typed, QueryError> {
+        let Some((function, (least, most))) = Function::by_name(name) else {
+            return Err(QueryError::UnknownFunction { name: name.into() });
+        };
+        if args.len() < least || args.len() > most {
+            return Err(QueryError::ArgumentCount {
+                name: name.into(),
+                given: args.len(),
+                least,
+                most,
+            });
+        }
+        let args =
+            args.iter().map(|arg| self.typed(arg, depth + 1)).collect::<Result<Vec<_>, _>>()?;
+        if self.semantics == Semantics::Sql {
+            check_kinds(function, &args)?;
+        }
+        let args: Box<[_]> = args.into_iter().map(|arg| arg.expr).collect();
+        let is_constant = args.iter().all(|arg| matches!(arg, Expr::Const(_)));
+        let call = Expr::Call { function, args, semantics: self.semantics };
+        let expr =
+            if is_constant { Expr::Const(call.eval(&Item::new()).into_owned()) } else { call };
+        Ok(Typed { expr, kind: result_kind(function) })
+    }
+}
+
+/// What is known of a function's values.
+fn result_kind(function: Function) -> Kind {
+    use Function as F;
+    match function {
+        F::Eq
+        | F::Ne
+        | F::Gt
+        | F::Gte
+        | F::Lt
+        | F::Lte
+        | F::In
+        | F::Like
+        | F::Ilike
+        | F::And
+        | F::Or
+        | F::Not
+        | F::IsNull
+        | F::IsUndefined
+        | F::StartsWith
+        | F::EndsWith
+        | F::Contains => Kind::Bool,
+        F::Upper
+        | F::Lower
+        | F::Trim
+        | F::Concat
+        | F::Substr
+        | F::Replace
+        | F::Date
+        | F::Datetime
+        | F::Strftime => Kind::Text,
+        F::Length
+        | F::Add
+        | F::Subtract
+        | F::Multiply
+        | F::Divide
+        | F::Modulo
+        | F::Abs
+        | F::Floor
+        | F::Ceil
+        | F::Round => Kind::Number,
+        F::Array => Kind::List,
+        F::Object => Kind::Object,
+        F::Coalesce | F::CaseWhen | F::Get => Kind::Any,
+    }
+}
+
+/// Refuses what can never be anything but unknown.
+fn check_kinds(function: Function, args: &[Typed]) -> Result<(), QueryError> {
+    use Function as F;
+    let demand = |kind: Kind| match args.iter().find(|arg| !arg.kind.may_be(kind)) {
+        Some(arg) => Err(mismatch(function, kind, arg.kind)),
+        None => Ok(()),
+    };
+    match function {
+        F::Eq | F::Ne | F::Gt | F::Gte | F::Lt | F::Lte => demand(match args[0].kind {
+            Kind::Any => args[1].kind,
+            kind => kind,
+        }),
+        F::And | F::Or | F::Not => demand(Kind::Bool),
+        F::Add
+        | F::Subtract
+        | F::Multiply
+        | F::Divide
+        | F::Modulo
+        | F::Abs
+        | F::Floor
+        | F::Ceil
+        | F::Round => demand(Kind::Number),
+        F::Like
+        | F::Ilike
+        | F::Upper
+        | F::Lower
+        | F::Trim
+        | F::Replace
+        | F::StartsWith
+        | F::EndsWith
+        | F::Contains => demand(Kind::Text),
+        F::In if !args[1].kind.may_be(Kind::List) => {
+            Err(mismatch(function, Kind::List, args[1].kind))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn mismatch(function: Function, expected: Kind, found: Kind) -> QueryError {
+    QueryError::TypeMismatch { function: function.name(), expected, found }
+}

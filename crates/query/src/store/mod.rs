@@ -1,0 +1,152 @@
+//! The rows of one collection: what is synced, what lies on it, and what both come to.
+
+mod index;
+mod overlay;
+
+use std::{collections::BTreeMap, sync::Arc};
+
+pub(crate) use self::overlay::Patch;
+use self::{index::Indexes, overlay::Overlay};
+use crate::{
+    engine::{Change, Lookup},
+    ir::View,
+    record::{Entry, Key},
+    transaction::TransactionId,
+};
+
+/// Synced rows, and writes on them that are not confirmed yet.
+#[derive(Debug, Default)]
+pub(crate) struct Store {
+    base: BTreeMap<Key, Arc<Entry>>,
+    overlays: BTreeMap<Key, Overlay>,
+    indexes: Indexes,
+}
+
+impl Store {
+    /// A synced row.
+    pub(crate) fn synced(&self, key: &Key) -> Option<&Arc<Entry>> {
+        self.base.get(key)
+    }
+
+    /// A row as the user sees it.
+    pub(crate) fn visible(&self, key: &Key) -> Option<&Arc<Entry>> {
+        match self.overlays.get(key) {
+            Some(overlay) => overlay.shown(),
+            None => self.base.get(key),
+        }
+    }
+
+    pub(crate) fn get(&self, key: &Key, view: View) -> Option<&Arc<Entry>> {
+        match view {
+            View::Visible => self.visible(key),
+            View::Synced => self.synced(key),
+        }
+    }
+
+    pub(crate) fn synced_keys(&self) -> impl Iterator<Item = &Key> {
+        self.base.keys()
+    }
+
+    /// All rows, in the order of their keys.
+    pub(crate) fn iter(&self, view: View) -> Box<dyn Iterator<Item = &Arc<Entry>> + '_> {
+        if view == View::Synced || self.overlays.is_empty() {
+            return Box::new(self.base.values());
+        }
+        Box::new(self.merged())
+    }
+
+    pub(crate) fn len(&self, view: View) -> usize {
+        if view == View::Synced || self.overlays.is_empty() {
+            return self.base.len();
+        }
+        let shown = self.overlays.values().filter(|overlay| overlay.shown().is_some()).count();
+        let covered = self.overlays.keys().filter(|key| self.base.contains_key(*key)).count();
+        self.base.len() - covered + shown
+    }
+
+    /// Base and overlays in one order.
+    fn merged(&self) -> impl Iterator<Item = &Arc<Entry>> {
+        let mut base = self.base.iter().peekable();
+        let mut overlays = self.overlays.iter().peekable();
+        std::iter::from_fn(move || {
+            loop {
+                let takes_overlay = match (base.peek(), overlays.peek()) {
+                    (None, None) => return None,
+                    (Some(_), None) => false,
+                    (None, Some(_)) => true,
+                    (Some((key, _)), Some((covered, _))) => covered <= key,
+                };
+                if !takes_overlay {
+                    return base.next().map(|(_, entry)| entry);
+                }
+                let (key, overlay) = overlays.next()?;
+                base.next_if(|(covered, _)| *covered == key);
+                if let Some(entry) = overlay.shown() {
+                    return Some(entry);
+                }
+            }
+        })
+    }
+
+    /// Sets or removes a synced row.
+    pub(crate) fn put(&mut self, key: &Key, entry: Option<Arc<Entry>>) {
+        match entry {
+            Some(entry) => drop(self.base.insert(key.clone(), entry)),
+            None => drop(self.base.remove(key)),
+        }
+    }
+
+    /// Lays a write of a transaction on a row.
+    pub(crate) fn lay(&mut self, key: &Key, transaction: TransactionId, patch: Patch) {
+        self.overlays.entry(key.clone()).or_default().lay(transaction, patch);
+    }
+
+    /// Takes the writes of a transaction, from the given one on, off a row.
+    pub(crate) fn lift(&mut self, key: &Key, transaction: TransactionId, keep: usize) {
+        if let Some(overlay) = self.overlays.get_mut(key)
+            && overlay.lift(transaction, keep)
+        {
+            self.overlays.remove(key);
+        }
+    }
+
+    /// How many writes of a transaction lie on a row.
+    pub(crate) fn laid(&self, key: &Key, transaction: TransactionId) -> usize {
+        self.overlays.get(key).map_or(0, |overlay| overlay.laid(transaction))
+    }
+
+    /// Works out what a row shows, after something below or on it has changed.
+    pub(crate) fn refresh(&mut self, key: &Key) {
+        if let Some(overlay) = self.overlays.get_mut(key) {
+            overlay.refresh(key, self.base.get(key));
+        }
+    }
+
+    /// Keeps the indexes of a view up to date.
+    pub(crate) fn index(&mut self, view: View, changes: &[Change]) {
+        self.indexes.apply(view, changes);
+    }
+
+    /// Makes an index for these lookups if that pays.
+    pub(crate) fn consider(&mut self, view: View, lookups: &[Lookup]) {
+        let len = self.len(view);
+        if let Some(probe) = self.indexes.wants(view, lookups, len) {
+            let rows: Vec<_> = self.iter(view).cloned().collect();
+            self.indexes.build(view, probe, &rows);
+        }
+    }
+
+    /// Calls `each` for all rows, or at least for those that all lookups find.
+    pub(crate) fn scan(&self, view: View, lookups: &[Lookup], each: &mut dyn FnMut(&Arc<Entry>)) {
+        if self.by_key(view, lookups, each) || self.indexes.scan(view, lookups, each) {
+            return;
+        }
+        self.iter(view).for_each(each);
+    }
+
+    fn by_key(&self, view: View, lookups: &[Lookup], each: &mut dyn FnMut(&Arc<Entry>)) -> bool {
+        let Some(lookup) = lookups.iter().find(|lookup| lookup.is_by_key()) else { return false };
+        lookup.values.iter().filter_map(|key| self.get(key, view)).for_each(each);
+        true
+    }
+}

@@ -1,0 +1,404 @@
+//! Ticks: writes that come into force together.
+
+use std::sync::Arc;
+
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
+use smol_str::SmolStr;
+
+use crate::{
+    caps::PENDING_MAX,
+    catalog::{Catalog, CollectionId, Kind},
+    database::{Database, Published},
+    engine::Change,
+    error::WriteError,
+    record::{Entry, Key, Meta, Record},
+    store::{Patch, Store},
+    transaction::{Mutation, MutationKind, Open, TransactionId},
+    value::Value,
+};
+
+/// Synced writes that come into force together, and the transactions they confirm.
+#[derive(Clone, Debug, Default)]
+pub struct Tick {
+    /// The writes, in order.
+    pub writes: Vec<(CollectionId, Write)>,
+    /// Transactions whose writes are among these, or are known to be superseded by them.
+    pub retires: Vec<TransactionId>,
+}
+
+/// One synced write.
+#[derive(Clone, Debug)]
+pub enum Write {
+    /// A new row. It is an error if there is another of its key.
+    Insert(Record, Meta),
+    /// A row, new or in place of another.
+    Put(Record, Meta),
+    /// One row less, if it is there.
+    Delete(Key),
+    /// No rows at all.
+    Truncate,
+}
+
+impl Database {
+    /// Applies synced writes; all or none.
+    ///
+    /// # Errors
+    /// If one of them cannot be; then nothing has changed.
+    pub fn apply(&mut self, tick: Tick) -> Result<Published, WriteError> {
+        let mut touched = Touched::default();
+        for (collection, write) in tick.writes {
+            if let Err(error) = self.write(collection, write, &mut touched) {
+                touched.undo(&mut self.stores);
+                return Err(error);
+            }
+        }
+        for transaction in tick.retires {
+            self.lift(transaction, &mut touched);
+        }
+        Ok(self.publish(touched))
+    }
+
+    /// Opens a transaction. Its writes lie on those of all that were opened before.
+    pub fn begin(&mut self) -> TransactionId {
+        self.last_transaction += 1;
+        let id = TransactionId(self.last_transaction);
+        self.transactions.insert(id, Open::default());
+        id
+    }
+
+    /// Lays writes on what is synced; all or none.
+    ///
+    /// # Errors
+    /// If one of them cannot be, or the transaction has ended; then nothing has changed.
+    pub fn mutate(
+        &mut self,
+        transaction: TransactionId,
+        mutations: Vec<Mutation>,
+    ) -> Result<Published, WriteError> {
+        if !self.transactions.contains_key(&transaction) {
+            return Err(WriteError::NotOpen { id: transaction.0 });
+        }
+        if self.pending + mutations.len() > PENDING_MAX {
+            return Err(WriteError::TooManyPending { pending: self.pending });
+        }
+        let (mut touched, mut laid) = (Touched::default(), Vec::new());
+        for Mutation { collection, write } in mutations {
+            match self.lay(transaction, collection, write, &mut touched) {
+                Ok(key) => laid.push((collection, key)),
+                Err(error) => {
+                    self.unlay(transaction, laid);
+                    return Err(error);
+                }
+            }
+        }
+        self.pending += laid.len();
+        if let Some(open) = self.transactions.get_mut(&transaction) {
+            open.rows.extend(laid);
+        }
+        Ok(self.publish(touched))
+    }
+
+    /// Ends a transaction: its writes do not lie on the synced rows any more, wherever they stood
+    /// among those of others. It is the same for one that failed and for one that is confirmed.
+    pub fn end(&mut self, transaction: TransactionId) -> Published {
+        let mut touched = Touched::default();
+        self.lift(transaction, &mut touched);
+        self.publish(touched)
+    }
+
+    /// True if the transaction has not ended.
+    #[must_use]
+    pub fn is_open(&self, transaction: TransactionId) -> bool {
+        self.transactions.contains_key(&transaction)
+    }
+
+    fn write(
+        &mut self,
+        collection: CollectionId,
+        write: Write,
+        touched: &mut Touched,
+    ) -> Result<(), WriteError> {
+        let store = &mut self.stores[collection.0];
+        match write {
+            Write::Insert(record, meta) => {
+                let key = key_of(&self.catalog, collection, &record)?;
+                let is_other = |entry: &Arc<Entry>| entry.record != record;
+                if store.synced(&key).is_some_and(is_other) {
+                    let collection = self.catalog.name(collection).clone();
+                    return Err(WriteError::DuplicateKey { collection, key });
+                }
+                put(store, collection, Entry { key, record, meta }, touched);
+            }
+            Write::Put(record, meta) => {
+                let key = key_of(&self.catalog, collection, &record)?;
+                put(store, collection, Entry { key, record, meta }, touched);
+            }
+            Write::Delete(key) => {
+                touched.touch(collection, &key, store);
+                store.put(&key, None);
+            }
+            Write::Truncate => {
+                let keys: Vec<_> = store.synced_keys().cloned().collect();
+                for key in keys {
+                    touched.touch(collection, &key, store);
+                    store.put(&key, None);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Lays one write; answers the key of its row.
+    fn lay(
+        &mut self,
+        transaction: TransactionId,
+        collection: CollectionId,
+        write: MutationKind,
+        touched: &mut Touched,
+    ) -> Result<Key, WriteError> {
+        let name = || self.catalog.name(collection).clone();
+        let store = &self.stores[collection.0];
+        let (key, patch) = match write {
+            MutationKind::Insert(record) => {
+                let key = key_of(&self.catalog, collection, &record)?;
+                if store.visible(&key).is_some() {
+                    return Err(WriteError::DuplicateKey { collection: name(), key });
+                }
+                (key, Patch::Insert(record))
+            }
+            MutationKind::Update(key, columns) => {
+                let Some(entry) = store.visible(&key).cloned() else {
+                    return Err(WriteError::UnknownKey { collection: name(), key });
+                };
+                let columns = columns_of(&mut self.catalog, collection, &key, columns)?;
+                check_update(&self.catalog, collection, &entry, &columns)?;
+                (key, Patch::Update(columns, self.catalog.schema(collection).shape.clone()))
+            }
+            MutationKind::Delete(key) => {
+                if store.visible(&key).is_none() {
+                    return Err(WriteError::UnknownKey { collection: name(), key });
+                }
+                (key, Patch::Delete)
+            }
+        };
+        let store = &mut self.stores[collection.0];
+        touched.touch(collection, &key, store);
+        store.lay(&key, transaction, patch);
+        store.refresh(&key);
+        Ok(key)
+    }
+
+    /// Takes back the writes of a call that failed in the middle.
+    fn unlay(&mut self, transaction: TransactionId, laid: Vec<(CollectionId, Key)>) {
+        for (collection, key) in laid {
+            let store = &mut self.stores[collection.0];
+            let left = store.laid(&key, transaction).saturating_sub(1);
+            store.lift(&key, transaction, left);
+            store.refresh(&key);
+        }
+    }
+
+    fn lift(&mut self, transaction: TransactionId, touched: &mut Touched) {
+        let Some(open) = self.transactions.remove(&transaction) else { return };
+        self.pending -= open.rows.len();
+        for (collection, key) in open.rows {
+            let store = &mut self.stores[collection.0];
+            touched.touch(collection, &key, store);
+            store.lift(&key, transaction, 0);
+        }
+    }
+}
+
+fn put(store: &mut Store, collection: CollectionId, entry: Entry, touched: &mut Touched) {
+    let mut entry = entry;
+    touched.touch(collection, &entry.key, store);
+    if let Some(old) = store.synced(&entry.key)
+        && let Some(position) = old.meta.position
+    {
+        // A row stands where it was written first.
+        entry.meta.position = Some(position);
+    }
+    let key = entry.key.clone();
+    store.put(&key, Some(Arc::new(entry)));
+}
+
+/// The key of a record, which must fit the schema.
+fn key_of(catalog: &Catalog, collection: CollectionId, record: &Record) -> Result<Key, WriteError> {
+    let schema = catalog.schema(collection);
+    let key = record.get(schema.key()).into_owned();
+    if !matches!(key, Value::Text(_) | Value::Int(_) | Value::Float(_)) {
+        return Err(WriteError::BadKey {
+            collection: catalog.name(collection).clone(),
+            column: schema.key().into(),
+            found: key.kind(),
+        });
+    }
+    if let Record::Tuple(_) = record {
+        for (index, column) in schema.columns().iter().enumerate() {
+            let value = record.column(index);
+            check_column(catalog, collection, &key, column, &value)?;
+        }
+    }
+    Ok(key)
+}
+
+fn check_column(
+    catalog: &Catalog,
+    collection: CollectionId,
+    key: &Key,
+    column: &crate::ColumnDef,
+    value: &Value,
+) -> Result<(), WriteError> {
+    let is_fine = if value.is_nothing() {
+        !column.is_required
+    } else {
+        column.kind == Kind::Any || Kind::of(value) == column.kind
+    };
+    if is_fine {
+        return Ok(());
+    }
+    Err(WriteError::Schema {
+        collection: catalog.name(collection).clone(),
+        key: key.clone(),
+        field: column.name.clone(),
+        expected: column.kind.to_string(),
+        found: value.kind().into(),
+    })
+}
+
+/// The columns of an update, by number.
+fn columns_of(
+    catalog: &mut Catalog,
+    collection: CollectionId,
+    key: &Key,
+    columns: Vec<(SmolStr, Value)>,
+) -> Result<Box<[(usize, Value)]>, WriteError> {
+    let mut found = Vec::with_capacity(columns.len());
+    for (name, value) in columns {
+        let Some((index, _)) = catalog.column(collection, &name) else {
+            return Err(WriteError::Schema {
+                collection: catalog.name(collection).clone(),
+                key: key.clone(),
+                field: name,
+                expected: "a column of the collection".into(),
+                found: "none".into(),
+            });
+        };
+        found.push((index, value));
+    }
+    Ok(found.into())
+}
+
+fn check_update(
+    catalog: &Catalog,
+    collection: CollectionId,
+    entry: &Entry,
+    columns: &[(usize, Value)],
+) -> Result<(), WriteError> {
+    let shape = &catalog.schema(collection).shape;
+    let Some(record) = entry.record.with(columns, shape) else {
+        return Err(WriteError::Schema {
+            collection: catalog.name(collection).clone(),
+            key: entry.key.clone(),
+            field: catalog.names(collection).get(columns[0].0).cloned().unwrap_or_default(),
+            expected: "what the row's type says".into(),
+            found: "something else".into(),
+        });
+    };
+    let new = key_of(catalog, collection, &record)?;
+    if new != entry.key {
+        return Err(WriteError::KeyChange {
+            collection: catalog.name(collection).clone(),
+            key: entry.key.clone(),
+            new,
+        });
+    }
+    Ok(())
+}
+
+/// The rows that something happened to, and how they were before.
+#[derive(Debug, Default)]
+pub(crate) struct Touched {
+    collections: Vec<(CollectionId, TouchedRows)>,
+}
+
+/// Those of one collection.
+#[derive(Debug, Default)]
+pub(crate) struct TouchedRows {
+    rows: Vec<Before>,
+    places: HashMap<Key, usize, FixedState>,
+}
+
+#[derive(Debug)]
+struct Before {
+    key: Key,
+    visible: Option<Arc<Entry>>,
+    synced: Option<Arc<Entry>>,
+}
+
+impl Touched {
+    /// Remembers how a row is, unless that was done before.
+    fn touch(&mut self, collection: CollectionId, key: &Key, store: &Store) {
+        let index = self.collections.iter().position(|(own, _)| *own == collection);
+        let index = index.unwrap_or_else(|| {
+            self.collections.push((collection, TouchedRows::default()));
+            self.collections.len() - 1
+        });
+        self.collections[index].1.touch(key, store);
+    }
+
+    pub(crate) fn collections(self) -> impl Iterator<Item = (CollectionId, TouchedRows)> {
+        self.collections.into_iter()
+    }
+
+    /// Puts all synced rows back.
+    fn undo(self, stores: &mut [Store]) {
+        for (collection, rows) in self.collections {
+            for Before { key, synced, .. } in rows.rows {
+                stores[collection.0].put(&key, synced);
+            }
+        }
+    }
+}
+
+impl TouchedRows {
+    fn touch(&mut self, key: &Key, store: &Store) {
+        // One row needs no table, and most ticks have one row.
+        if self.rows.len() == 1 && self.places.is_empty() {
+            self.places.insert(self.rows[0].key.clone(), 0);
+        }
+        let is_known = match self.rows.len() {
+            0 => false,
+            _ => self.places.contains_key(key),
+        };
+        if is_known {
+            return;
+        }
+        if !self.rows.is_empty() {
+            self.places.insert(key.clone(), self.rows.len());
+        }
+        let (visible, synced) = (store.visible(key).cloned(), store.synced(key).cloned());
+        self.rows.push(Before { key: key.clone(), visible, synced });
+    }
+
+    /// What changed, as the user sees it and in what is synced.
+    pub(crate) fn settle(self, store: &mut Store) -> (Vec<Change>, Vec<Change>) {
+        let (mut visible, mut synced) = (Vec::with_capacity(self.rows.len()), Vec::new());
+        for before in self.rows {
+            store.refresh(&before.key);
+            visible.extend(change(&before.key, before.visible, store.visible(&before.key)));
+            synced.extend(change(&before.key, before.synced, store.synced(&before.key)));
+        }
+        (visible, synced)
+    }
+}
+
+fn change(key: &Key, old: Option<Arc<Entry>>, new: Option<&Arc<Entry>>) -> Option<Change> {
+    let is_same = match (&old, new) {
+        (Some(old), Some(new)) => Arc::ptr_eq(old, new) || old == new,
+        (None, None) => true,
+        _ => false,
+    };
+    (!is_same).then(|| Change { key: key.clone(), old, new: new.cloned() })
+}
