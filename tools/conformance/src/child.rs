@@ -1,7 +1,7 @@
 //! A child process that never outlives its handle.
 
 use std::{
-    process::{Child, Command, ExitStatus},
+    process::{Child, ChildStdin, ChildStdout, Command, ExitStatus},
     thread,
     time::{Duration, Instant},
 };
@@ -20,6 +20,17 @@ impl OwnedChild {
         let program = command.get_program().to_owned();
         let child = command.spawn();
         Ok(Self(child.with_context(|| format!("cannot start {}", program.display()))?))
+    }
+
+    /// Its input and output, if they are pipes that nobody has taken yet.
+    pub(crate) fn pipes(&mut self) -> Option<(ChildStdin, ChildStdout)> {
+        self.0.stdin.take().zip(self.0.stdout.take())
+    }
+
+    /// Ends the process without waiting for it.
+    pub(crate) fn kill(&mut self) {
+        // Fails only when the process has already ended, which is what we want.
+        let _ = self.0.kill();
     }
 
     /// How the process ended, if it has.

@@ -25,6 +25,7 @@
 )]
 
 mod child;
+pub mod differential;
 mod engine;
 mod harness;
 mod report;

@@ -13,6 +13,7 @@
 mod args;
 mod cargo;
 mod conformance_command;
+mod differential_command;
 mod firewall;
 mod fuzz;
 mod long_runs;
@@ -55,6 +56,12 @@ const COMMANDS: &[Command] = &[
         usage: "[--engine NAME] [--filter PATTERN]",
         about: "the official Durable Streams suite against the server",
         run: conformance_command::run,
+    },
+    Command {
+        name: "differential",
+        usage: "[--seeds N] [--steps N] [--seed N]",
+        about: "live queries against those of @tanstack/db, on random traces",
+        run: differential_command::run,
     },
     Command {
         name: "fuzz",
