@@ -84,6 +84,9 @@ pub enum QueryError {
         /// The aggregate.
         name: SmolStr,
     },
+    /// Rows sorted by what only groups have.
+    #[error("an aggregate to order by needs group by, or an aggregate in select")]
+    OrderByAggregate,
     /// An expression that has many values in one group.
     #[error("{path} is neither grouped by nor in an aggregate, so a group has many of it")]
     NotGrouped {
@@ -178,8 +181,10 @@ pub enum WriteError {
         key: Key,
     },
     /// A row that is not there.
-    #[error("collection {collection:?} has no row {key}")]
+    #[error("collection {collection:?} has no row {key} to {write}")]
     UnknownKey {
+        /// What should be done to it: "update" or "delete".
+        write: &'static str,
         /// The collection.
         collection: SmolStr,
         /// The row.

@@ -169,7 +169,11 @@ impl Database {
             }
             MutationKind::Update(key, columns) => {
                 let Some(entry) = store.visible(&key).cloned() else {
-                    return Err(WriteError::UnknownKey { collection: name(), key });
+                    return Err(WriteError::UnknownKey {
+                        write: "update",
+                        collection: name(),
+                        key,
+                    });
                 };
                 let columns = columns_of(&mut self.catalog, collection, &key, columns)?;
                 check_update(&self.catalog, collection, &entry, &columns)?;
@@ -177,7 +181,11 @@ impl Database {
             }
             MutationKind::Delete(key) => {
                 if store.visible(&key).is_none() {
-                    return Err(WriteError::UnknownKey { collection: name(), key });
+                    return Err(WriteError::UnknownKey {
+                        write: "delete",
+                        collection: name(),
+                        key,
+                    });
                 }
                 (key, Patch::Delete)
             }

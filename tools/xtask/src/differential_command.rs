@@ -98,7 +98,10 @@ fn driver(metadata: &Metadata) -> Result<Program> {
     let mut targets = metadata.members().flat_map(|package| &package.targets);
     let exists = targets.any(|target| target.is("bin") && target.name == DRIVER);
     ensure!(exists, "there is no program `{DRIVER}` yet; try `--against oracle`");
-    ensure!(succeeds(cargo().args(["build", "--bin", DRIVER]))?, "`{DRIVER}` does not build");
+    ensure!(
+        succeeds(cargo().args(["build", "-p", "conformance", "--bin", DRIVER]))?,
+        "`{DRIVER}` does not build"
+    );
     let program = metadata.target_directory.join("debug").join(DRIVER);
     Ok(Program { program, args: Vec::new(), dir: root() })
 }

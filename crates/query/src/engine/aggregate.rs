@@ -1,6 +1,6 @@
 //! Aggregates that are kept up to date: nothing is read again when one row of a group changes.
 
-use std::collections::BTreeMap;
+use std::{cmp::Ordering, collections::BTreeMap};
 
 use super::sum::Sum;
 use crate::{Semantics, expr::js_number, record::Key, value::Value};
@@ -68,7 +68,31 @@ pub(super) enum Running {
 }
 
 /// Values, and how many rows have each.
-type Counts = BTreeMap<Value, u64>;
+type Counts = BTreeMap<Ranked, u64>;
+
+/// A value in the order that the semantics have.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Ranked {
+    value: Value,
+    semantics: Semantics,
+}
+
+impl Ord for Ranked {
+    fn cmp(&self, other: &Self) -> Ordering {
+        match (&self.value, &other.value) {
+            (Value::Text(a), Value::Text(b)) if self.semantics == Semantics::Tanstack => {
+                a.encode_utf16().cmp(b.encode_utf16())
+            }
+            (a, b) => a.cmp(b),
+        }
+    }
+}
+
+impl PartialOrd for Ranked {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
 
 impl Running {
     /// A row came into the group.
@@ -137,19 +161,24 @@ impl Running {
             }
             #[expect(clippy::cast_precision_loss, reason = "an average is a float")]
             Self::Avg { sum, count } => Value::number(sum.value() / *count as f64),
-            Self::Min(counts) => counts.keys().next().cloned().unwrap_or(Value::Null),
-            Self::Max(counts) => counts.keys().next_back().cloned().unwrap_or(Value::Null),
+            Self::Min(counts) => shown(counts.keys().next()),
+            Self::Max(counts) => shown(counts.keys().next_back()),
             Self::Collect(values) => Value::list(values.values().cloned()),
         }
     }
 }
 
+fn shown(extreme: Option<&Ranked>) -> Value {
+    extreme.map_or(Value::Null, |ranked| ranked.value.clone())
+}
+
 /// What takes part in a minimum or maximum.
-fn compared(value: &Value, semantics: Semantics) -> Option<Value> {
-    match (value, semantics) {
-        (Value::Missing | Value::Null, Semantics::Sql) => None,
+fn compared(value: &Value, semantics: Semantics) -> Option<Ranked> {
+    let value = match (value, semantics) {
+        (Value::Missing | Value::Null, Semantics::Sql) => return None,
         (Value::Int(_) | Value::Float(_) | Value::Text(_) | Value::Rope(_), _)
-        | (_, Semantics::Sql) => Some(value.clone()),
-        (_, Semantics::Tanstack) => Some(Value::number(js_number(value))),
-    }
+        | (_, Semantics::Sql) => value.clone(),
+        (_, Semantics::Tanstack) => Value::number(js_number(value)),
+    };
+    Some(Ranked { value, semantics })
 }

@@ -27,7 +27,7 @@ use crate::{
     expr::{Expr, Scope, Slot, SlotColumns},
     ir::{self, Form, JoinKind, Query, Rows, Source, View},
     record::Shape,
-    value::{Direction, Nulls, SortSpec, Value},
+    value::{Collation, Direction, Nulls, SortSpec, Value},
 };
 
 /// Compiles a query over the collections of a catalog.
@@ -229,8 +229,8 @@ impl Planner {
             return Err(bad(BadJoin::Empty, "it needs a pair of expressions that must be equal"));
         }
         let (mut left_on, mut right_on) = (Vec::new(), Vec::new());
-        for (left, right) in &join.on {
-            let (mut left, mut right) = (scope.resolve(left)?, scope.resolve(right)?);
+        for pair in &join.on {
+            let (mut left, mut right) = (scope.resolve(&pair.0)?, scope.resolve(&pair.1)?);
             let slots = |expr: &Expr| {
                 let mut slots = Vec::new();
                 expr.slots(&mut slots);
@@ -240,6 +240,9 @@ impl Planner {
                 std::mem::swap(&mut left, &mut right);
             }
             let (left_slots, right_slots) = (slots(&left), slots(&right));
+            if let Some(side) = self.stranger((&pair.0, &pair.1), slot, scope) {
+                return Err(bad(side, "one side names a source that is not there"));
+            }
             if left_slots.is_empty() || right_slots.is_empty() {
                 return Err(bad(BadJoin::NoSource, "both sides must name a source"));
             }
@@ -258,6 +261,24 @@ impl Planner {
         Ok((left_on, right_on))
     }
 
+    /// Which side of a condition names sources that are not there.
+    fn stranger(
+        &self,
+        (left, right): (&ir::Expr, &ir::Expr),
+        slot: usize,
+        scope: &Scope<'_>,
+    ) -> Option<BadJoin> {
+        let joined = &scope.slots[slot].alias;
+        let is_stranger = |expr: &ir::Expr| has_reference(expr) && !scope.knows(expr);
+        let is_joined = |expr: &ir::Expr| names_only(expr, &|alias| alias == joined);
+        let other = match (is_stranger(left), is_stranger(right)) {
+            (true, _) => right,
+            (_, true) => left,
+            _ => return None,
+        };
+        Some(if has_reference(other) && is_joined(other) { BadJoin::Left } else { BadJoin::Right })
+    }
+
     fn ungrouped(
         &mut self,
         query: &Query,
@@ -273,6 +294,9 @@ impl Planner {
             return self.distinct(query, node, select, None, scope);
         }
         let order_by = substituted(query);
+        if order_by.iter().any(|order| order.expr.has_aggregate()) {
+            return Err(QueryError::OrderByAggregate);
+        }
         let order = self.order(query, &order_by, scope)?;
         let (output, includes, columns) = self.output(query, scope, view)?;
         let nest = Nest::new(output, includes, !matches!(order, Order::ByKey));
@@ -307,13 +331,14 @@ impl Planner {
             let expr = grouped.rewrite(expr, None)?;
             rewritten.select.get_or_insert_default().push((name.clone(), expr));
         }
-        let having =
-            query.having.iter().map(|having| grouped.rewrite(&selected(having, &select), None));
+        let having = query.having.iter().map(|having| grouped.rewrite(having, None));
         rewritten.having = having.collect::<Result<_, _>>()?;
+        let shown = rewritten.select.clone().unwrap_or_default();
+        rewritten.having.iter_mut().for_each(|having| *having = selected(having, &shown));
         for order in &mut rewritten.order_by {
             // There, the sources are gone after grouping, and so are their columns.
             let lenient = (self.semantics == Semantics::Tanstack).then_some(Value::Missing);
-            order.expr = grouped.rewrite(&selected(&order.expr, &select), lenient.as_ref())?;
+            order.expr = selected(&grouped.rewrite(&order.expr, lenient.as_ref())?, &shown);
         }
         let mut aggregates = Vec::new();
         for (aggregate, arg) in &grouped.aggregates {
@@ -416,7 +441,11 @@ impl Planner {
                     Direction::Ascending
                 },
                 nulls: if order.is_nulls_last { Nulls::Last } else { Nulls::First },
-                folds_case: order.folds_case,
+                collation: match (order.folds_case, self.semantics) {
+                    (true, _) => Collation::FoldCase,
+                    (false, Semantics::Sql) => Collation::Binary,
+                    (false, Semantics::Tanstack) => Collation::Utf16,
+                },
             };
             by.push((scope.resolve(&order.expr)?, spec));
         }
@@ -551,6 +580,8 @@ impl Planner {
 
 /// What a query that is grouped calls the rows of its groups.
 const GROUP: &str = "$group";
+/// What a query calls the row it shows.
+const SELECTED: &str = "$selected";
 /// What a query that is distinct calls its rows.
 const ROW: &str = "$row";
 
@@ -596,6 +627,9 @@ impl Grouped {
             ir::Expr::Call(name, args) => {
                 let args = args.iter().map(|arg| self.rewrite(arg, lenient));
                 Ok(ir::Expr::Call(name.clone(), args.collect::<Result<_, _>>()?))
+            }
+            ir::Expr::Ref(path) if path.first().is_some_and(|first| first == SELECTED) => {
+                Ok(expr.clone())
             }
             ir::Expr::Ref(path) => match lenient {
                 Some(value) => Ok(ir::Expr::Val(value.clone())),
@@ -743,7 +777,7 @@ fn path_selected<'a>(
 ) -> Option<(&'a ir::Expr, &'a [SmolStr])> {
     let [first, name, rest @ ..] = path else { return None };
     let (_, expr) = select.iter().find(|(own, _)| own == name)?;
-    (first == "$selected").then_some((expr, rest))
+    (first == SELECTED).then_some((expr, rest))
 }
 
 /// An expression over distinct rows, which have nothing but what is selected.
@@ -757,7 +791,7 @@ fn shown_only(
         return Ok(ir::Expr::path([ROW, name]));
     }
     match expr {
-        ir::Expr::Ref(path) if path.first().is_some_and(|first| first == "$selected") => {
+        ir::Expr::Ref(path) if path.first().is_some_and(|first| first == SELECTED) => {
             Ok(ir::Expr::path(std::iter::once(ROW).chain(path[1..].iter().map(SmolStr::as_str))))
         }
         ir::Expr::Ref(_) if semantics == Semantics::Tanstack => Ok(ir::Expr::Val(Value::Missing)),
@@ -805,6 +839,10 @@ fn flatten(filter: &ir::Expr, found: &mut Vec<ir::Expr>) {
         }
         _ => found.push(filter.clone()),
     }
+}
+
+fn has_reference(expr: &ir::Expr) -> bool {
+    matches!(expr, ir::Expr::Ref(_)) || expr.children().iter().any(has_reference)
 }
 
 /// Whether every reference begins with one of these.

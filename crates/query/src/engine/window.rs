@@ -10,7 +10,7 @@ use crate::{
     Semantics,
     expr::{Expr, Item},
     record::Key,
-    value::{SortKey, SortSpec, Value},
+    value::{Collation, SortKey, SortSpec, Value},
 };
 
 /// What rows are sorted by.
@@ -31,8 +31,10 @@ impl Sorting {
             // There, texts come before numbers.
             let is_text = matches!(key, Value::Text(_) | Value::Rope(_));
             place.push(&Value::Bool(!is_text), SortSpec::default());
+            place.push(key, SortSpec { collation: Collation::Utf16, ..SortSpec::default() });
+        } else {
+            place.push(key, SortSpec::default());
         }
-        place.push(key, SortSpec::default());
         place
     }
 }

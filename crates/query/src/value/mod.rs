@@ -13,7 +13,7 @@ use smol_str::SmolStr;
 pub use self::{json::BadValue, list::List, rope::Rope};
 pub(crate) use self::{
     json::parse_tuple,
-    sort::{Direction, Nulls, SortKey, SortSpec},
+    sort::{Collation, Direction, Nulls, SortKey, SortSpec},
 };
 use crate::record::Tuple;
 

@@ -1,6 +1,5 @@
 //! The commands.
 
-use query::Query;
 use serde::Deserialize;
 use serde_json::{Map, Value as Json};
 
@@ -19,11 +18,11 @@ pub(crate) enum Command {
     },
     Query {
         name: String,
-        ir: Query,
+        ir: Json,
     },
     Effect {
         name: String,
-        ir: Query,
+        ir: Json,
         #[serde(default, rename = "skipInitial")]
         skips_initial: bool,
     },

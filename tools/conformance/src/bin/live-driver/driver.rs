@@ -10,7 +10,7 @@ use serde_json::{Map, Value as Json, json};
 
 use crate::{
     commands::{Command, Mut, MutWrite, SyncWrite},
-    errors::{query_error, write_error},
+    errors::{bad_query, query_error, write_error},
 };
 
 /// Everything that has been made so far, by name.
@@ -89,8 +89,8 @@ impl Driver {
         match command {
             Command::Reset => *self = Self::default(),
             Command::Collection { name, key, init } => self.collection(&name, &key, init)?,
-            Command::Query { name, ir } => self.query(name, &ir)?,
-            Command::Effect { name, ir, skips_initial } => self.effect(name, &ir, skips_initial)?,
+            Command::Query { name, ir } => self.query(name, ir)?,
+            Command::Effect { name, ir, skips_initial } => self.effect(name, ir, skips_initial)?,
             Command::Sync { col, writes, truncate } => return self.sync(&col, writes, truncate),
             Command::Begin { tx } => self.begin(tx),
             Command::Mutate { tx, muts } => return self.mutate(&tx, muts),
@@ -113,8 +113,8 @@ impl Driver {
         self.write(id, writes, false)
     }
 
-    fn query(&mut self, name: String, ir: &Query) -> Result<(), &'static str> {
-        let id = self.db.live(ir).map_err(|error| query_error(&error))?;
+    fn query(&mut self, name: String, ir: Json) -> Result<(), &'static str> {
+        let id = self.db.live(&read(ir)?).map_err(|error| query_error(&error))?;
         let rows: Vec<_> = self
             .db
             .result(id)
@@ -126,13 +126,8 @@ impl Driver {
         Ok(())
     }
 
-    fn effect(
-        &mut self,
-        name: String,
-        ir: &Query,
-        skips_initial: bool,
-    ) -> Result<(), &'static str> {
-        let (id, rows) = self.db.watch(ir).map_err(|error| query_error(&error))?;
+    fn effect(&mut self, name: String, ir: Json, skips_initial: bool) -> Result<(), &'static str> {
+        let (id, rows) = self.db.watch(&read(ir)?).map_err(|error| query_error(&error))?;
         self.listeners.insert(id, (name, Words::Effects));
         if !skips_initial && !rows.is_empty() {
             self.tell(Published { queries: vec![(id, rows)], collections: Vec::new() });
@@ -166,7 +161,7 @@ impl Driver {
             };
             tick.writes.push((id, write));
         }
-        let published = self.db.apply(tick).map_err(|error| write_error(&error, true, false))?;
+        let published = self.db.apply(tick).map_err(|error| write_error(&error, true))?;
         self.tell(published);
         Ok(())
     }
@@ -184,10 +179,8 @@ impl Driver {
         }
         let id = transaction.id;
         let mut mutations = Vec::with_capacity(muts.len());
-        let mut is_delete = false;
         for Mut { col, write } in muts {
             let collection = self.find(&col)?;
-            is_delete |= matches!(write, MutWrite::Delete { .. });
             let write = match write {
                 MutWrite::Insert { value } => MutationKind::Insert(self.record(collection, value)?),
                 MutWrite::Update { key, set } => MutationKind::Update(
@@ -200,7 +193,7 @@ impl Driver {
         }
         let has_writes = !mutations.is_empty();
         let published = self.db.mutate(id, mutations);
-        let published = published.map_err(|error| write_error(&error, false, is_delete))?;
+        let published = published.map_err(|error| write_error(&error, false))?;
         self.tell(published);
         let transaction = self.transactions.get_mut(tx).ok_or("TypeError")?;
         transaction.has_writes |= has_writes;
@@ -270,7 +263,7 @@ impl Driver {
         value: Map<String, Json>,
     ) -> Result<Record, &'static str> {
         let text = Json::Object(value).to_string();
-        self.db.record(id, &text).map_err(|error| write_error(&error, false, false))
+        self.db.record(id, &text).map_err(|error| write_error(&error, false))
     }
 
     fn tell(&mut self, published: Published) {
@@ -284,6 +277,10 @@ impl Driver {
             told.entry(name.clone()).or_default().push(Json::Array(batch));
         }
     }
+}
+
+fn read(ir: Json) -> Result<Query, &'static str> {
+    serde_json::from_value(ir).map_err(|error| bad_query(&error))
 }
 
 fn told(change: &Change, words: Words) -> Json {

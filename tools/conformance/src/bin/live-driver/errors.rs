@@ -9,6 +9,7 @@ pub(crate) fn query_error(error: &QueryError) -> &'static str {
         QueryError::UnknownFunction { .. } => "UnknownFunctionError",
         QueryError::UnknownAggregate { .. } => "UnsupportedAggregateFunctionError",
         QueryError::MisplacedAggregate { .. } => "UnknownExpressionTypeError",
+        QueryError::OrderByAggregate => "AggregateFunctionNotInSelectError",
         QueryError::NotGrouped { .. } => "NonAggregateExpressionNotInGroupByError",
         QueryError::HavingWithoutGroups => "HavingRequiresGroupByError",
         QueryError::WindowWithoutOrder => "LimitOffsetRequireOrderByError",
@@ -25,11 +26,11 @@ pub(crate) fn query_error(error: &QueryError) -> &'static str {
 }
 
 /// As a write of a transaction, or as a synced one.
-pub(crate) fn write_error(error: &WriteError, is_synced: bool, is_delete: bool) -> &'static str {
+pub(crate) fn write_error(error: &WriteError, is_synced: bool) -> &'static str {
     match error {
         WriteError::DuplicateKey { .. } if is_synced => "DuplicateKeySyncError",
         WriteError::DuplicateKey { .. } => "DuplicateKeyError",
-        WriteError::UnknownKey { .. } if is_delete => "DeleteKeyNotFoundError",
+        WriteError::UnknownKey { write: "delete", .. } => "DeleteKeyNotFoundError",
         WriteError::UnknownKey { .. } => "UpdateKeyNotFoundError",
         WriteError::KeyChange { .. } => "KeyUpdateNotAllowedError",
         WriteError::BadKey { found: "nothing", .. } => "UndefinedKeyError",
@@ -38,4 +39,10 @@ pub(crate) fn write_error(error: &WriteError, is_synced: bool, is_delete: bool) 
         WriteError::UnknownCollection { .. } => "TypeError",
         _ => "WriteError",
     }
+}
+
+/// A query that cannot even be read.
+pub(crate) fn bad_query(error: &serde_json::Error) -> &'static str {
+    let is_join = error.to_string().contains("expected one of `inner`");
+    if is_join { "UnsupportedJoinTypeError" } else { "QueryError" }
 }
