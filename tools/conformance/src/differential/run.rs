@@ -218,3 +218,86 @@ impl fmt::Display for Mismatch {
         self.lines.iter().try_for_each(|line| write!(out, "\n{line}"))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    /// Knows nothing of queries: each has as many rows as there were syncs, up to four.
+    struct Toy {
+        syncs: usize,
+        is_wrong_at_two: bool,
+    }
+
+    impl Toy {
+        fn boxed(is_wrong_at_two: bool) -> Box<dyn Side> {
+            Box::new(Self { syncs: 0, is_wrong_at_two })
+        }
+
+        fn answer(&mut self, command: &Value) -> Value {
+            match command["op"].as_str() {
+                Some("reset") => self.syncs = 0,
+                Some("sync") => self.syncs += 1,
+                Some("dump") => {
+                    let names = command["what"].as_array().unwrap();
+                    let rows = names.iter().map(|name| self.rows(name.as_str().unwrap()));
+                    return json!({ "rows": rows.collect::<serde_json::Map<_, _>>() });
+                }
+                _ if command.to_string().contains("refused") => return json!({ "error": "No" }),
+                _ => {}
+            }
+            json!({})
+        }
+
+        fn rows(&self, name: &str) -> (String, Value) {
+            let rows = self.syncs % 5;
+            let is_wrong = self.is_wrong_at_two && rows == 2 && name == "q1";
+            (name.to_owned(), json!(vec![0; rows + usize::from(is_wrong)]))
+        }
+    }
+
+    impl Side for Toy {
+        fn converse(&mut self, lines: &[String]) -> Result<Conversation> {
+            let commands = lines.iter().map(|line| serde_json::from_str(line).unwrap());
+            let replies = commands.map(|command| self.answer(&command).to_string()).collect();
+            Ok(Conversation { replies, silence: None })
+        }
+    }
+
+    fn verdict(sides: &(dyn Fn() -> [Box<dyn Side>; 2] + Sync)) -> Verdict {
+        run(&Plan { seeds: 0..8, commands: 60, taste: Taste::Wild }, sides).unwrap()
+    }
+
+    #[test]
+    fn sides_that_agree_have_no_mismatch() {
+        let verdict = verdict(&|| [Toy::boxed(false), Toy::boxed(false)]);
+        assert!(verdict.mismatches.is_empty(), "{}", verdict.mismatches[0]);
+        assert_eq!(verdict.contradictions, 0);
+    }
+
+    #[test]
+    fn a_liar_is_found_and_explained() {
+        let liar = || Box::new(Liar(Toy { syncs: 0, is_wrong_at_two: false }));
+        let verdict = verdict(&|| [Toy::boxed(false), liar()]);
+        let mismatch = &verdict.mismatches[0];
+        // The query, three syncs, and their collections.
+        assert!(mismatch.lines.len() <= 7, "{mismatch}");
+        assert!(mismatch.what.contains("left 0"), "{mismatch}");
+    }
+
+    #[test]
+    fn the_left_side_may_contradict_itself() {
+        let verdict = verdict(&|| [Toy::boxed(true), Toy::boxed(false)]);
+        assert!(verdict.mismatches.is_empty(), "{}", verdict.mismatches[0]);
+        assert!(verdict.contradictions >= 8);
+    }
+
+    #[test]
+    fn the_right_side_may_not() {
+        let verdict = verdict(&|| [Toy::boxed(false), Toy::boxed(true)]);
+        assert!(!verdict.mismatches.is_empty());
+        assert_eq!(verdict.contradictions, 0);
+    }
+}
