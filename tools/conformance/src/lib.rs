@@ -17,6 +17,8 @@
 //! # Ok::<(), anyhow::Error>(())
 //! ```
 //!
+//! [`differential`] holds our live queries against those of another npm package, @tanstack/db.
+//!
 //! Reading order: `harness` tells a run from start to end, `server` and `suite` are its two child
 //! processes, `report` is what the second one found out about the first.
 #![allow(

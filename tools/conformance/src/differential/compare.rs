@@ -19,11 +19,15 @@ pub(super) struct Difference {
     pub(super) what: String,
 }
 
-/// Who is wrong.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// What is wrong.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Blame {
-    /// One of the sides.
-    Sides,
+    /// The sides answer a command differently.
+    Replies,
+    /// They have different rows for this query.
+    Rows(String),
+    /// The left side has other rows for this query than it finds when asked anew.
+    Left(String),
     /// Whoever wrote the trace: both sides agree that it makes no sense.
     Trace,
 }
@@ -47,9 +51,7 @@ pub(super) fn first_difference(
         let reply = pair(left, right, 2 * index + 1);
         let dump = pair(left, right, 2 * index + 2);
         let same = reply.and_then(|pair| compare_replies(step, pair));
-        let what = same.and_then(|()| {
-            dump.and_then(|pair| compare_dumps(step, &visible, pair).map_err(by_a_side))
-        });
+        let what = same.and_then(|()| dump.and_then(|pair| compare_dumps(step, &visible, pair)));
         if let Err((blame, what)) = what {
             return Some(Difference { step: index, blame, what });
         }
@@ -68,7 +70,7 @@ fn pair<'a>(
     let reply = |side: &'a Conversation, name| {
         side.replies.get(line).map(String::as_str).ok_or_else(|| {
             let why = side.silence.as_deref().unwrap_or("it said too little");
-            by_a_side(format!("the {name} side gave no answer: {why}"))
+            in_replies(format!("the {name} side gave no answer: {why}"))
         })
     };
     Ok((reply(left, "left")?, reply(right, "right")?))
@@ -76,13 +78,13 @@ fn pair<'a>(
 
 /// Both must refuse a command for the same reason, or neither; what they say changed is their own.
 fn compare_replies(step: &Step, (left, right): Pair<'_>) -> Result<(), Found> {
-    let left = parse(left).map_err(by_a_side)?;
-    let right = parse(right).map_err(by_a_side)?;
+    let left = parse(left).map_err(in_replies)?;
+    let right = parse(right).map_err(in_replies)?;
     for field in ["error", "state"] {
         if left.get(field) != right.get(field) {
             let text = |reply: &Value| reply.get(field).map_or("none".to_owned(), Value::to_string);
             let what = format!("{field}: left {}, right {}", text(&left), text(&right));
-            return Err(by_a_side(what));
+            return Err(in_replies(what));
         }
     }
     // A comparison of nothing would pass for ever.
@@ -101,32 +103,48 @@ fn compare_dumps(
     step: &Step,
     visible: &[(&str, Order)],
     (left, right): Pair<'_>,
-) -> Result<(), String> {
+) -> Result<(), Found> {
     let is_again = matches!(step.role, Role::Again { .. });
     if left == right && !is_again {
         return Ok(());
     }
-    let (left, right) = (parse(left)?, parse(right)?);
+    let left = parse(left).map_err(in_replies)?;
+    let right = parse(right).map_err(in_replies)?;
     for (name, order) in visible {
-        compare_rows(name, *order, ("left", &left["rows"][name]), ("right", &right["rows"][name]))?;
+        let sides = [("left", &left["rows"][name]), ("right", &right["rows"][name])];
+        compare_rows(name, *order, sides)
+            .map_err(|what| (Blame::Rows((*name).to_owned()), what))?;
     }
-    if let Role::Again { first, order } = &step.role {
-        for (side, rows) in [("left", &left["rows"]), ("right", &right["rows"])] {
-            let (live, fresh) = (&rows[first], &rows[step.name()]);
-            compare_rows(first, *order, ("live", live), ("fresh", fresh)).map_err(|what| {
-                format!("on the {side} side, kept up to date and asked anew: {what}")
-            })?;
-        }
+    let Role::Again { first, order } = &step.role else { return Ok(()) };
+    let blames = [Blame::Left(first.clone()), Blame::Rows(first.clone())];
+    for (blame, side) in blames.into_iter().zip([&left, &right]) {
+        let rows = &side["rows"];
+        compare_rows(first, *order, [("kept", &rows[first]), ("asked anew", &rows[step.name()])])
+            .map_err(|what| (blame, what))?;
     }
     Ok(())
 }
 
+/// Whether the left side is wrong about `first` in its last dump, and the right side is not: asked
+/// anew, both find what only the right side has kept up to date.
+pub(super) fn left_is_wrong(trace: &Trace, left: &Conversation, right: &Conversation) -> bool {
+    let Some(Step { command, role: Role::Again { first, order } }) = trace.steps.last() else {
+        return false;
+    };
+    let dump = |side: &Conversation| side.replies.last().and_then(|line| parse(line).ok());
+    let (Some(left), Some(right)) = (dump(left), dump(right)) else { return false };
+    let again = command["name"].as_str().unwrap_or_default();
+    let fresh = ("fresh", &left["rows"][again]);
+    let agrees = |rows: &Value| compare_rows(first, *order, [("", rows), fresh]).is_ok();
+    !agrees(&left["rows"][first]) && agrees(&right["rows"][first]) && agrees(&right["rows"][again])
+}
+
 type Named<'a> = (&'a str, &'a Value);
 
-fn compare_rows(name: &str, order: Order, left: Named<'_>, right: Named<'_>) -> Result<(), String> {
+fn compare_rows(name: &str, order: Order, [left, right]: [Named<'_>; 2]) -> Result<(), String> {
     let rows = |(side, rows): Named<'_>| match rows.as_array() {
         Some(rows) => Ok(rows.iter().map(canonical).collect::<Vec<_>>()),
-        None => Err(format!("{name}: no rows on the {side} side")),
+        None => Err(format!("{name}: no rows ({side})")),
     };
     let (mut left_rows, mut right_rows) = (rows(left)?, rows(right)?);
     if order == Order::Any {
@@ -184,8 +202,8 @@ fn write_canonical(value: &Value, text: &mut String) {
     }
 }
 
-fn by_a_side(what: String) -> Found {
-    (Blame::Sides, what)
+fn in_replies(what: String) -> Found {
+    (Blame::Replies, what)
 }
 
 fn parse(line: &str) -> Result<Value, String> {
@@ -199,7 +217,7 @@ mod tests {
     use super::*;
 
     fn check(order: Order, left: &Value, right: &Value, is_equal: bool) {
-        let compared = compare_rows("q", order, ("left", left), ("right", right));
+        let compared = compare_rows("q", order, [("left", left), ("right", right)]);
         assert_eq!(compared.is_ok(), is_equal, "{order:?} {left} {right}");
     }
 

@@ -56,6 +56,24 @@ pub(super) fn reference(column: &Column) -> Value {
 }
 
 impl Composer<'_> {
+    /// A condition that some rows meet, as far as chance can tell: most random conditions are met
+    /// by none, and a query without rows tests little.
+    pub(super) fn filter(&mut self) -> Value {
+        let strict = self.predicate(2);
+        match self.random.weighted(&[2, 4, 4]) {
+            0 => strict,
+            1 => call("not", [strict]),
+            _ => {
+                let present = call("isUndefined", [reference(self.random.pick(self.columns))]);
+                let loose = match self.column(NUMBERS) {
+                    Some(number) => call("gte", [number, self.literal(Kind::Int)]),
+                    None => call("not", [present]),
+                };
+                call("or", [strict, loose])
+            }
+        }
+    }
+
     /// A condition: true, false or unknown.
     pub(super) fn predicate(&mut self, depth: usize) -> Value {
         let wild = usize::from(self.taste == Taste::Wild);
@@ -232,8 +250,12 @@ impl Composer<'_> {
 
     fn equals_column(&mut self) -> Value {
         let Some(column) = self.pick_column(SCALARS) else { return literal(true) };
-        let other = self.column(&[column.kind, Kind::Mixed]);
-        call("eq", [reference(&column), other.unwrap_or_else(|| literal(1))])
+        let other = self.pick_column(&[column.kind, Kind::Mixed]).filter(|other| *other != column);
+        let other = match other {
+            Some(other) => reference(&other),
+            None => self.literal(column.kind),
+        };
+        call("eq", [reference(&column), other])
     }
 
     fn among_literals(&mut self) -> Value {

@@ -1,7 +1,7 @@
 //! Many traces against two sides, and a report that can be read.
 
 use std::{
-    fmt,
+    fmt, mem,
     ops::Range,
     path::Path,
     sync::{
@@ -14,11 +14,11 @@ use std::{
 use anyhow::{Result, anyhow};
 
 use super::{
-    compare::{Difference, first_difference},
+    compare::{Blame, Difference, first_difference, left_is_wrong},
     expression::Taste,
     liar::Liar,
     shrink::{Failing, shrink},
-    side::{Process, Program, Side},
+    side::{Conversation, Process, Program, Side},
     trace::Trace,
 };
 use crate::suite::Suite;
@@ -32,6 +32,16 @@ pub struct Plan {
     pub commands: usize,
     /// Whether expressions may mix types.
     pub taste: Taste,
+}
+
+/// What came of a run.
+#[derive(Debug, Default)]
+pub struct Verdict {
+    /// Shrunk, by seed; after a few of them a run ends.
+    pub mismatches: Vec<Mismatch>,
+    /// How many queries were taken out of their trace, because the left side had other rows for
+    /// them than it found when asked anew.
+    pub contradictions: usize,
 }
 
 /// What both sides answered differently.
@@ -80,24 +90,24 @@ impl Differential {
         Ok(Self { right: left.clone(), left })
     }
 
-    /// Runs all traces of `plan` and returns the mismatches, each shrunk.
+    /// Runs all traces of `plan`.
     ///
     /// # Errors
     ///
     /// When a side cannot be started.
-    pub fn run(&self, plan: &Plan) -> Result<Vec<Mismatch>> {
+    pub fn run(&self, plan: &Plan) -> Result<Verdict> {
         let sides = || -> [Box<dyn Side>; 2] {
             [Box::new(Process::new(&self.left)), Box::new(Process::new(&self.right))]
         };
         run(plan, &sides)
     }
 
-    /// Whether a right side that loses rows is found out, and the trace that shows it is short.
+    /// Runs the left side against one that is known to lose rows.
     ///
     /// # Errors
     ///
     /// When a side cannot be started.
-    pub fn catches_a_liar(&self, plan: &Plan) -> Result<Vec<Mismatch>> {
+    pub fn run_liar(&self, plan: &Plan) -> Result<Verdict> {
         let sides = || -> [Box<dyn Side>; 2] {
             [Box::new(Process::new(&self.left)), Box::new(Liar(Process::new(&self.left)))]
         };
@@ -111,21 +121,21 @@ fn oracle(node_dir: &Path) -> Result<Program> {
     Ok(Program { program: "node".into(), args, dir: node_dir.to_owned() })
 }
 
-fn run(plan: &Plan, sides: &(dyn Fn() -> [Box<dyn Side>; 2] + Sync)) -> Result<Vec<Mismatch>> {
+fn run(plan: &Plan, sides: &(dyn Fn() -> [Box<dyn Side>; 2] + Sync)) -> Result<Verdict> {
     let next = AtomicU64::new(plan.seeds.start);
-    let mismatches = Mutex::new(Vec::new());
+    let verdict = Mutex::new(Verdict::default());
+    let lock = || verdict.lock().map_err(|_| anyhow!("another worker panicked"));
     let work = || -> Result<()> {
-        let mut sides = sides();
+        let mut bench = Bench { sides: sides(), contradictions: 0 };
         loop {
             let seed = next.fetch_add(1, Ordering::Relaxed);
-            let found = mismatches.lock().map_err(|_| anyhow!("another worker panicked"))?.len();
-            if seed >= plan.seeds.end || found >= MISMATCHES_MAX {
+            if seed >= plan.seeds.end || lock()?.mismatches.len() >= MISMATCHES_MAX {
                 return Ok(());
             }
-            if let Some(mismatch) = run_seed(seed, plan, &mut sides)? {
-                let mut all = mismatches.lock().map_err(|_| anyhow!("another worker panicked"))?;
-                all.push(mismatch);
-            }
+            let mismatch = bench.run_seed(seed, plan)?;
+            let mut verdict = lock()?;
+            verdict.contradictions += mem::take(&mut bench.contradictions);
+            verdict.mismatches.extend(mismatch);
         }
     };
     thread::scope(|scope| {
@@ -134,31 +144,70 @@ fn run(plan: &Plan, sides: &(dyn Fn() -> [Box<dyn Side>; 2] + Sync)) -> Result<V
             worker.join().unwrap_or_else(|_| Err(anyhow!("a worker panicked")))
         })
     })?;
-    let mut mismatches = mismatches.into_inner().map_err(|_| anyhow!("a worker panicked"))?;
-    mismatches.sort_by_key(|mismatch: &Mismatch| mismatch.seed);
-    Ok(mismatches)
+    let mut verdict = verdict.into_inner().map_err(|_| anyhow!("a worker panicked"))?;
+    verdict.mismatches.sort_by_key(|mismatch| mismatch.seed);
+    Ok(verdict)
 }
 
-fn run_seed(seed: u64, plan: &Plan, sides: &mut [Box<dyn Side>; 2]) -> Result<Option<Mismatch>> {
-    let trace = Trace::generate(seed, plan.commands, plan.taste);
-    let Some(difference) = run_trace(&trace, sides)? else { return Ok(None) };
-    let step = difference.step;
-    let failing = Failing { trace, difference };
-    let shrunk = shrink(failing, &mut |trace| run_trace(trace, sides))?;
-    let commands = shrunk.trace.steps.iter().map(|step| step.command.to_string());
-    Ok(Some(Mismatch { seed, step, what: shrunk.difference.what, lines: commands.collect() }))
+/// Both sides of one worker.
+struct Bench {
+    sides: [Box<dyn Side>; 2],
+    contradictions: usize,
 }
 
-/// Both sides hear the trace at the same time.
-fn run_trace(trace: &Trace, sides: &mut [Box<dyn Side>; 2]) -> Result<Option<Difference>> {
-    let lines = trace.lines();
-    let [left, right] = sides;
-    let (left, right) = thread::scope(|scope| {
-        let left = scope.spawn(|| left.converse(&lines));
-        let right = right.converse(&lines);
-        (left.join().unwrap_or_else(|_| Err(anyhow!("the left side's reader panicked"))), right)
-    });
-    Ok(first_difference(trace, &left?, &right?))
+impl Bench {
+    fn run_seed(&mut self, seed: u64, plan: &Plan) -> Result<Option<Mismatch>> {
+        let trace = Trace::generate(seed, plan.commands, plan.taste);
+        let Some((trace, difference)) = self.judge(trace)? else { return Ok(None) };
+        let step = difference.step;
+        let seen = self.contradictions;
+        let failing = Failing { trace, difference };
+        let shrunk = shrink(failing, &mut |trace| {
+            Ok(self.judge(trace.clone())?.map(|(_, difference)| difference))
+        })?;
+        // Only whole traces count.
+        self.contradictions = seen;
+        let commands = shrunk.trace.steps.iter().map(|step| step.command.to_string());
+        Ok(Some(Mismatch { seed, step, what: shrunk.difference.what, lines: commands.collect() }))
+    }
+
+    /// The first difference that is not the left side's own fault, and the trace it is in: queries
+    /// that the left side itself answers in two ways are taken out.
+    fn judge(&mut self, mut trace: Trace) -> Result<Option<(Trace, Difference)>> {
+        loop {
+            let (left, right) = self.converse(&trace)?;
+            let Some(difference) = first_difference(&trace, &left, &right) else {
+                return Ok(None);
+            };
+            let query = match &difference.blame {
+                Blame::Left(query) => query,
+                Blame::Rows(query) if self.is_left_wrong(&trace, difference.step, query)? => query,
+                Blame::Rows(_) | Blame::Replies | Blame::Trace => {
+                    return Ok(Some((trace, difference)));
+                }
+            };
+            self.contradictions += 1;
+            trace = trace.without_query(query);
+        }
+    }
+
+    fn is_left_wrong(&mut self, trace: &Trace, step: usize, query: &str) -> Result<bool> {
+        let Some(trace) = trace.asking_again(step, query) else { return Ok(false) };
+        let (left, right) = self.converse(&trace)?;
+        Ok(left_is_wrong(&trace, &left, &right))
+    }
+
+    /// Both sides hear the trace at the same time.
+    fn converse(&mut self, trace: &Trace) -> Result<(Conversation, Conversation)> {
+        let lines = trace.lines();
+        let [left, right] = &mut self.sides;
+        let (left, right) = thread::scope(|scope| {
+            let left = scope.spawn(|| left.converse(&lines));
+            let right = right.converse(&lines);
+            (left.join().unwrap_or_else(|_| Err(anyhow!("the left side's reader panicked"))), right)
+        });
+        Ok((left?, right?))
+    }
 }
 
 impl fmt::Display for Mismatch {
@@ -167,5 +216,88 @@ impl fmt::Display for Mismatch {
         writeln!(out, "{}", self.what)?;
         write!(out, "the shortest trace found, of {} commands:", self.lines.len())?;
         self.lines.iter().try_for_each(|line| write!(out, "\n{line}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    /// Knows nothing of queries: each has as many rows as there were syncs, up to four.
+    struct Toy {
+        syncs: usize,
+        is_wrong_at_two: bool,
+    }
+
+    impl Toy {
+        fn boxed(is_wrong_at_two: bool) -> Box<dyn Side> {
+            Box::new(Self { syncs: 0, is_wrong_at_two })
+        }
+
+        fn answer(&mut self, command: &Value) -> Value {
+            match command["op"].as_str() {
+                Some("reset") => self.syncs = 0,
+                Some("sync") => self.syncs += 1,
+                Some("dump") => {
+                    let names = command["what"].as_array().unwrap();
+                    let rows = names.iter().map(|name| self.rows(name.as_str().unwrap()));
+                    return json!({ "rows": rows.collect::<serde_json::Map<_, _>>() });
+                }
+                _ if command.to_string().contains("refused") => return json!({ "error": "No" }),
+                _ => {}
+            }
+            json!({})
+        }
+
+        fn rows(&self, name: &str) -> (String, Value) {
+            let rows = self.syncs % 5;
+            let is_wrong = self.is_wrong_at_two && rows == 2 && name == "q1";
+            (name.to_owned(), json!(vec![0; rows + usize::from(is_wrong)]))
+        }
+    }
+
+    impl Side for Toy {
+        fn converse(&mut self, lines: &[String]) -> Result<Conversation> {
+            let commands = lines.iter().map(|line| serde_json::from_str(line).unwrap());
+            let replies = commands.map(|command| self.answer(&command).to_string()).collect();
+            Ok(Conversation { replies, silence: None })
+        }
+    }
+
+    fn verdict(sides: &(dyn Fn() -> [Box<dyn Side>; 2] + Sync)) -> Verdict {
+        run(&Plan { seeds: 0..8, commands: 60, taste: Taste::Wild }, sides).unwrap()
+    }
+
+    #[test]
+    fn sides_that_agree_have_no_mismatch() {
+        let verdict = verdict(&|| [Toy::boxed(false), Toy::boxed(false)]);
+        assert!(verdict.mismatches.is_empty(), "{}", verdict.mismatches[0]);
+        assert_eq!(verdict.contradictions, 0);
+    }
+
+    #[test]
+    fn a_liar_is_found_and_explained() {
+        let liar = || Box::new(Liar(Toy { syncs: 0, is_wrong_at_two: false }));
+        let verdict = verdict(&|| [Toy::boxed(false), liar()]);
+        let mismatch = &verdict.mismatches[0];
+        // The query, three syncs, and their collections.
+        assert!(mismatch.lines.len() <= 7, "{mismatch}");
+        assert!(mismatch.what.contains("left 0"), "{mismatch}");
+    }
+
+    #[test]
+    fn the_left_side_may_contradict_itself() {
+        let verdict = verdict(&|| [Toy::boxed(true), Toy::boxed(false)]);
+        assert!(verdict.mismatches.is_empty(), "{}", verdict.mismatches[0]);
+        assert!(verdict.contradictions >= 8);
+    }
+
+    #[test]
+    fn the_right_side_may_not() {
+        let verdict = verdict(&|| [Toy::boxed(false), Toy::boxed(true)]);
+        assert!(!verdict.mismatches.is_empty());
+        assert_eq!(verdict.contradictions, 0);
     }
 }

@@ -113,6 +113,19 @@ impl Trace {
         self
     }
 
+    /// This trace up to the command with this index, and then `query` asked anew.
+    pub(super) fn asking_again(&self, index: usize, query: &str) -> Option<Self> {
+        let again = self.steps.iter().find(|step| step.name() == query)?.again()?;
+        let steps = self.steps[..=index].iter().cloned().chain([again]);
+        Some(Self { steps: steps.collect() })
+    }
+
+    /// This trace without one query.
+    pub(super) fn without_query(mut self, query: &str) -> Self {
+        self.steps.retain(|step| step.name() != query);
+        self.without_orphans()
+    }
+
     /// This trace with every second query the same as its first.
     pub(super) fn with_twins_alike(mut self) -> Self {
         let firsts = self.steps.clone();
