@@ -361,8 +361,8 @@ fn liked(function: Function, args: &Args<'_>, semantics: Semantics) -> Value {
         return if semantics == Semantics::Sql { Value::Null } else { Value::Bool(false) };
     };
     Value::Bool(match function {
-        Function::Ilike => like::fits(&text.to_lowercase(), &pattern.to_lowercase()),
-        _ => like::fits(&text, &pattern),
+        Function::Ilike => like::fits(&text.to_lowercase(), &pattern.to_lowercase(), semantics),
+        _ => like::fits(&text, &pattern, semantics),
     })
 }
 

@@ -88,13 +88,34 @@ pub(crate) fn key_text(parts: &[&Value]) -> Value {
     Value::from(serde_json::to_string(parts).unwrap_or_default())
 }
 
-/// The key of a group by several values, which tells what is missing from `null`.
+/// The key of a group by several values: their JSON, or where JSON has no word for one of them, a
+/// form that names the type of each.
 pub(crate) fn group_key_text(parts: &[Value]) -> Value {
-    let is_missing = |value: &Value| matches!(value, Value::Missing);
-    if !parts.iter().any(is_missing) {
+    let is_plain = |value: &Value| match value {
+        Value::Missing => false,
+        Value::Float(number) => number.is_finite(),
+        _ => true,
+    };
+    if parts.iter().all(is_plain) {
         return key_text(&parts.iter().collect::<Vec<_>>());
     }
-    let part =
-        |value: &Value| if is_missing(value) { "undefined".into() } else { value.to_string() };
-    Value::from(format!("~[{}]", parts.iter().map(part).collect::<Vec<_>>().join(",")))
+    let tagged: Vec<_> = parts.iter().map(tagged).collect();
+    Value::from(format!("~{}", serde_json::json!(["array", tagged])))
+}
+
+fn tagged(value: &Value) -> serde_json::Value {
+    match value {
+        Value::Missing => serde_json::json!(["undefined"]),
+        Value::Null => serde_json::json!(["null"]),
+        Value::Bool(_) => serde_json::json!(["boolean", value]),
+        Value::Float(number) if !number.is_finite() => {
+            serde_json::json!(["number", float_text(*number)])
+        }
+        Value::Int(_) | Value::Float(_) => serde_json::json!(["number", value]),
+        Value::Text(_) | Value::Rope(_) => serde_json::json!(["string", value]),
+        Value::List(list) => {
+            serde_json::json!(["array", list.iter().map(tagged).collect::<Vec<_>>()])
+        }
+        Value::Object(_) => serde_json::json!(["object", value]),
+    }
 }

@@ -1,39 +1,55 @@
 //! Patterns: `%` stands for any text, `_` for one character, all else for itself.
 
-/// Whether the whole text fits the pattern. Linear in practice, and never worse than the product
-/// of both lengths.
-pub(super) fn fits(text: &str, pattern: &str) -> bool {
-    let (text, pattern): (Vec<char>, Vec<char>) =
-        (text.chars().collect(), pattern.chars().collect());
+use crate::Semantics;
+
+/// Whether the whole text fits the pattern.
+pub(super) fn fits(text: &str, pattern: &str, semantics: Semantics) -> bool {
+    match semantics {
+        Semantics::Sql => {
+            let (text, pattern): (Vec<_>, Vec<_>) =
+                (text.chars().collect(), pattern.chars().collect());
+            fits_units(&text, &pattern, &'%', &'_')
+        }
+        // There, an emoji is two characters.
+        Semantics::Tanstack => {
+            let (text, pattern): (Vec<_>, Vec<_>) =
+                (text.encode_utf16().collect(), pattern.encode_utf16().collect());
+            fits_units(&text, &pattern, &u16::from(b'%'), &u16::from(b'_'))
+        }
+    }
+}
+
+/// Linear in practice, and never worse than the product of both lengths.
+fn fits_units<T: PartialEq>(text: &[T], pattern: &[T], any: &T, one: &T) -> bool {
     let (mut t, mut p) = (0, 0);
     // Where the last `%` stands, and where the text it stands for ends so far.
     let mut last_any: Option<(usize, usize)> = None;
     while t < text.len() {
         match pattern.get(p) {
-            Some('%') => {
+            Some(unit) if unit == any => {
                 last_any = Some((p, t));
                 p += 1;
             }
-            Some(&letter) if letter == '_' || letter == text[t] => {
+            Some(unit) if unit == one || *unit == text[t] => {
                 t += 1;
                 p += 1;
             }
             _ => match last_any {
-                Some((any, end)) => {
-                    last_any = Some((any, end + 1));
+                Some((at, end)) => {
+                    last_any = Some((at, end + 1));
                     t = end + 1;
-                    p = any + 1;
+                    p = at + 1;
                 }
                 None => return false,
             },
         }
     }
-    pattern[p..].iter().all(|letter| *letter == '%')
+    pattern[p..].iter().all(|unit| unit == any)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::fits;
+    use super::*;
 
     #[test]
     fn patterns() {
@@ -55,7 +71,7 @@ mod tests {
             ("a\\b", "a\\b", true),
             (&"a".repeat(10_000), &"%a".repeat(50), true),
         ] {
-            assert_eq!(fits(text, pattern), expected, "{text} like {pattern}");
+            assert_eq!(fits(text, pattern, Semantics::Sql), expected, "{text} like {pattern}");
         }
     }
 }
