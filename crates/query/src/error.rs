@@ -5,6 +5,7 @@ use smol_str::SmolStr;
 use crate::{
     caps::{COLUMNS_MAX, DEPTH_MAX, EXPRESSIONS_MAX, SOURCES_MAX},
     catalog::Kind,
+    expr::Function,
     record::Key,
 };
 
@@ -21,7 +22,7 @@ pub enum QueryError {
         known: Vec<SmolStr>,
     },
     /// A reference that begins with no source.
-    #[error("{} does not begin with a source of the query; those are: {}", path.join("."), names(known))]
+    #[error("{} begins with no source of the query; there are: {}", path.join("."), names(known))]
     UnknownAlias {
         /// The reference.
         path: Vec<SmolStr>,
@@ -45,7 +46,7 @@ pub enum QueryError {
         alias: SmolStr,
     },
     /// A function that does not exist.
-    #[error("there is no function {name:?}; there are: {}", crate::expr::Function::NAMES.join(", "))]
+    #[error("there is no function {name:?}; there are: {}", Function::NAMES.join(", "))]
     UnknownFunction {
         /// Its name.
         name: SmolStr,

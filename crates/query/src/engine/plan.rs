@@ -51,6 +51,21 @@ pub(super) enum Node {
 }
 
 impl Plan {
+    /// A plan without groups.
+    pub(super) fn of(node: Node, order: Order, nest: Nest, columns: SlotColumns) -> Self {
+        Self {
+            node,
+            groups: None,
+            having: None,
+            distinct: None,
+            order,
+            nest,
+            columns,
+            watches: Vec::new(),
+            explanation: String::new(),
+        }
+    }
+
     /// What it must be told.
     pub(crate) fn watches(&self) -> &[Watch] {
         &self.watches

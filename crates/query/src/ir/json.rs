@@ -424,11 +424,14 @@ mod tests {
     fn every_clause_goes_through_json_and_back() {
         check(
             r#"{"from":{"query":{"from":{"col":"m","as":"m"},"synced":true},"as":"s"},
-            "join":[{"type":"full","col":"c","as":"c","on":[[{"ref":["s","id"]},{"ref":["c","m"]}]]},
+            "join":[{"type":"full","col":"c","as":"c",
+                     "on":[[{"ref":["s","id"]},{"ref":["c","m"]}]]},
                     {"type":"left","union":[{"from":{"col":"m","as":"m"}}],"as":"u","on":[]}],
             "where":[{"fn":"in","args":[{"ref":["s","n"]},{"val":[1,null,"x"]}]},{"val":null}],
-            "groupBy":[{"ref":["s","n"]}],"having":[{"fn":"gt","args":[{"agg":"count","args":[]},{"val":1}]}],
-            "select":{"z":{"ref":["s","n"]},"a":{"include":{"from":{"col":"c","as":"k"}},"as":"text"}},
+            "groupBy":[{"ref":["s","n"]}],
+            "having":[{"fn":"gt","args":[{"agg":"count","args":[]},{"val":1}]}],
+            "select":{"z":{"ref":["s","n"]},
+                      "a":{"include":{"from":{"col":"c","as":"k"}},"as":"text"}},
             "orderBy":[{"expr":{"ref":["s","n"]},"dir":"desc","nulls":"last","nocase":true}],
             "limit":3,"offset":1,"distinct":true}"#,
         );

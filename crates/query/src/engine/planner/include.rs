@@ -1,0 +1,107 @@
+//! Includes: queries nested in the rows of others.
+
+use smol_str::SmolStr;
+
+use super::{
+    Planner, check,
+    grouped::Grouped,
+    rewrite::{flatten, names_only, substituted},
+};
+use crate::{
+    caps::DEPTH_MAX,
+    engine::{
+        include::{Include, Parts},
+        nest::Nest,
+        plan::Order,
+        window::Sorting,
+    },
+    error::QueryError,
+    expr::Scope,
+    ir::{self, Form, Query, View},
+};
+
+impl Planner {
+    pub(super) fn include(
+        &mut self,
+        column: usize,
+        name: &SmolStr,
+        include: &ir::Include,
+        outer: &mut Scope<'_>,
+        view: View,
+    ) -> Result<Include, QueryError> {
+        let query = &include.query;
+        check(query)?;
+        self.depth += 1;
+        if self.depth > DEPTH_MAX {
+            return Err(QueryError::TooDeep);
+        }
+        if query.distinct
+            || Grouped::of(query, self.semantics).is_some()
+            || !query.having.is_empty()
+        {
+            return Err(QueryError::MisplacedInclude);
+        }
+        if include.form == Form::Text
+            && query.select.as_ref().is_none_or(|select| select.len() != 1)
+        {
+            return Err(QueryError::NotOneColumn { name: name.clone() });
+        }
+        self.note(&format!("include {name}"));
+        let unrelated = || QueryError::UnrelatedInclude { name: name.clone() };
+        let (tie, filters) = split_tie(query, outer).ok_or_else(unrelated)?;
+        let outer_tie = outer.resolve(&tie.outer)?;
+        let mut scope = Scope::new(outer.catalog, self.semantics);
+        let source = self.body(query, &filters, &mut scope, view)?;
+        let own = scope.resolve(&tie.own)?;
+        let order_by = substituted(query);
+        let sorting = match self.order(
+            &Query { limit: None, offset: 0, ..query.clone() },
+            &order_by,
+            &mut scope,
+        )? {
+            Order::Sorted(sorting) => sorting,
+            _ => Sorting { by: Vec::new(), semantics: self.semantics },
+        };
+        let (output, includes, _) = self.output(query, &mut scope, view)?;
+        self.depth -= 1;
+        Ok(Include::new(Parts {
+            column,
+            form: include.form,
+            source,
+            own,
+            outer: outer_tie,
+            sorting,
+            offset: query.offset,
+            limit: query.limit,
+            nest: Nest::new(output, includes, true),
+        }))
+    }
+}
+
+/// What ties the rows of an include to outer rows.
+struct Tie {
+    own: ir::Expr,
+    outer: ir::Expr,
+}
+
+/// The tie among the filters of an include, and the other filters.
+fn split_tie(query: &Query, outer: &Scope<'_>) -> Option<(Tie, Vec<ir::Expr>)> {
+    let is_own = |alias: &SmolStr| query.sources().any(|source| source.alias == *alias);
+    let mut filters = Vec::new();
+    query.filters.iter().for_each(|filter| flatten(filter, &mut filters));
+    let sides = |filter: &ir::Expr| match filter {
+        ir::Expr::Call(name, args) if name == "eq" => match &args[..] {
+            [a, b] => match (names_only(a, &is_own), names_only(b, &is_own)) {
+                (true, false) if outer.knows(b) => Some(Tie { own: a.clone(), outer: b.clone() }),
+                (false, true) if outer.knows(a) => Some(Tie { own: b.clone(), outer: a.clone() }),
+                _ => None,
+            },
+            _ => None,
+        },
+        _ => None,
+    };
+    let (index, tie) =
+        filters.iter().enumerate().find_map(|(index, filter)| Some((index, sides(filter)?)))?;
+    filters.remove(index);
+    Some((tie, filters))
+}
