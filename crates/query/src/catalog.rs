@@ -70,6 +70,8 @@ pub struct ColumnDef {
     pub kind: Kind,
     /// Whether every row must have a value in it.
     pub is_required: bool,
+    /// Its JSON Schema.
+    pub json_schema: Value,
 }
 
 /// The columns of a collection.

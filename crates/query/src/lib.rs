@@ -24,6 +24,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod builder;
 pub mod caps;
 mod catalog;
 mod database;
@@ -33,18 +34,28 @@ mod error;
 mod expr;
 mod ir;
 mod record;
+mod row;
 mod semantics;
 mod store;
 mod tick;
 mod transaction;
 mod value;
 
+// The derives name this crate as its users do.
+extern crate self as query;
+
+pub use builder::{
+    Column, Dynamic, Find, Operand, avg, collect, count, count_distinct, count_rows, from, from_as,
+    from_query, include, include_one, include_text, max, meta, min, sum,
+};
 pub use catalog::{CollectionId, ColumnDef, Kind, Schema};
 pub use database::{Database, DuplicateName, Footprint, Published, QueryId};
 pub use engine::{Change, ChangeKind};
 pub use error::{BadJoin, QueryError, WriteError};
 pub use ir::{BadQuery, Expr, Form, Include, Join, JoinKind, Order, Query, Rows, Source, View};
+pub use macros::{Field, Row};
 pub use record::{Columns, Entry, Key, Meta, Origin, Record, Shape, TooManyColumns, Tuple};
+pub use row::{Field, Row};
 pub use semantics::Semantics;
 pub use tick::{Tick, Write};
 pub use transaction::{Mutation, MutationKind, TransactionId};

@@ -306,12 +306,16 @@ fn check_update(
 ) -> Result<(), WriteError> {
     let shape = &catalog.schema(collection).shape;
     let Some(record) = entry.record.with(columns, shape) else {
+        let does_not_fit = |column: &&(usize, Value)| {
+            entry.record.with(std::slice::from_ref(column), shape).is_none()
+        };
+        let (index, value) = columns.iter().find(does_not_fit).unwrap_or(&columns[0]);
         return Err(WriteError::Schema {
             collection: catalog.name(collection).clone(),
             key: entry.key.clone(),
-            field: catalog.names(collection).get(columns[0].0).cloned().unwrap_or_default(),
+            field: catalog.names(collection).get(*index).cloned().unwrap_or_default(),
             expected: "what the row's type says".into(),
-            found: "something else".into(),
+            found: value.to_string(),
         });
     };
     let new = key_of(catalog, collection, &record)?;

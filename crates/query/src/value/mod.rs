@@ -63,6 +63,12 @@ impl Value {
         Self::Text(SmolStr::new(text))
     }
 
+    /// A text that lives as long as the program.
+    #[must_use]
+    pub const fn word(text: &'static str) -> Self {
+        Self::Text(SmolStr::new_static(text))
+    }
+
     /// A list of values.
     #[must_use]
     pub fn list(values: impl IntoIterator<Item = Self>) -> Self {

@@ -1,0 +1,356 @@
+//! Queries written in Rust.
+
+use std::marker::PhantomData;
+
+use smol_str::SmolStr;
+
+use crate::{
+    ir::{Expr, Form, Include, Join, JoinKind, Order, Query, Rows, Source, View},
+    row::Row,
+    value::Value,
+};
+
+/// All rows of the collection that is called like their type.
+///
+/// The type of the rows, `R`, goes with the query as long as it shows whole rows.
+#[must_use]
+pub fn from<R: Row>() -> Find<R> {
+    from_as(R::NAME, R::NAME)
+}
+
+/// All rows of a collection, under a name of their own.
+#[must_use]
+pub fn from_as<R>(collection: &str, alias: &str) -> Find<R> {
+    let source = Source { rows: Rows::Collection(collection.into()), alias: alias.into() };
+    Find { query: Query::of(source), rows: PhantomData }
+}
+
+/// All rows of another query, under a name of their own.
+#[must_use]
+pub fn from_query<R>(query: impl Into<Query>, alias: &str) -> Find<R> {
+    let rows = Rows::Query(Box::new(query.into()));
+    Find { query: Query::of(Source { rows, alias: alias.into() }), rows: PhantomData }
+}
+
+/// Rows that are data.
+#[derive(Clone, Copy, Debug)]
+pub struct Dynamic;
+
+/// A query on its way.
+#[derive(Clone, Debug)]
+#[must_use]
+pub struct Find<R> {
+    query: Query,
+    rows: PhantomData<fn() -> R>,
+}
+
+impl<R> From<Find<R>> for Query {
+    fn from(find: Find<R>) -> Self {
+        find.query
+    }
+}
+
+impl<R> Find<R> {
+    /// The query as data.
+    #[must_use]
+    pub fn query(&self) -> &Query {
+        &self.query
+    }
+
+    /// Only rows for which this holds.
+    pub fn filter(mut self, filter: impl Into<Expr>) -> Self {
+        self.query.filters.push(filter.into());
+        self
+    }
+
+    /// Sorted by this; where it is equal, by what comes next.
+    pub fn order_by(mut self, order: impl Into<Order>) -> Self {
+        self.query.order_by.push(order.into());
+        self
+    }
+
+    /// At most so many rows.
+    pub fn limit(mut self, limit: usize) -> Self {
+        self.query.limit = Some(limit);
+        self
+    }
+
+    /// Without the first rows.
+    pub fn offset(mut self, offset: usize) -> Self {
+        self.query.offset = offset;
+        self
+    }
+
+    /// Over what is synced alone, without writes that are not confirmed.
+    pub fn synced(mut self) -> Self {
+        self.query.view = View::Synced;
+        self
+    }
+
+    /// With the rows of another collection that have an equal value, and only where there are any.
+    pub fn join<O: Row>(self, left: impl Into<Expr>, right: impl Into<Expr>) -> Find<Dynamic> {
+        self.join_with(JoinKind::Inner, collection::<O>(), [(left.into(), right.into())])
+    }
+
+    /// With the rows of another collection that have an equal value, if there are any.
+    pub fn left_join<O: Row>(self, left: impl Into<Expr>, right: impl Into<Expr>) -> Find<Dynamic> {
+        self.join_with(JoinKind::Left, collection::<O>(), [(left.into(), right.into())])
+    }
+
+    /// With the rows of any source.
+    pub fn join_with(
+        mut self,
+        kind: JoinKind,
+        source: Source,
+        on: impl IntoIterator<Item = (Expr, Expr)>,
+    ) -> Find<Dynamic> {
+        self.query.joins.push(Join { kind, source, on: on.into_iter().collect() });
+        self.dynamic()
+    }
+
+    /// One row for each group of rows that agree in this.
+    pub fn group_by(mut self, by: impl Into<Expr>) -> Find<Dynamic> {
+        self.query.group_by.push(by.into());
+        self.dynamic()
+    }
+
+    /// Only groups for which this holds.
+    pub fn having(mut self, having: impl Into<Expr>) -> Self {
+        self.query.having.push(having.into());
+        self
+    }
+
+    /// Shows this under a name, and nothing else that is not selected.
+    pub fn select(mut self, name: &str, expr: impl Into<Expr>) -> Find<Dynamic> {
+        self.query.select.get_or_insert_default().push((name.into(), expr.into()));
+        self.dynamic()
+    }
+
+    /// Equal rows once.
+    pub fn distinct(mut self) -> Self {
+        self.query.distinct = true;
+        self
+    }
+
+    fn dynamic(self) -> Find<Dynamic> {
+        Find { query: self.query, rows: PhantomData }
+    }
+}
+
+/// The collection of these rows as a source.
+fn collection<R: Row>() -> Source {
+    Source { rows: Rows::Collection(R::NAME.into()), alias: R::NAME.into() }
+}
+
+/// The rows of a query that belong to an outer row, as a list. A filter of the query ties them.
+#[must_use]
+pub fn include(query: impl Into<Query>) -> Expr {
+    included(query, Form::List)
+}
+
+/// The only column of the rows that belong to an outer row, as one text.
+#[must_use]
+pub fn include_text(query: impl Into<Query>) -> Expr {
+    included(query, Form::Text)
+}
+
+/// The first of the rows that belong to an outer row.
+#[must_use]
+pub fn include_one(query: impl Into<Query>) -> Expr {
+    included(query, Form::One)
+}
+
+fn included(query: impl Into<Query>, form: Form) -> Expr {
+    Expr::Include(Box::new(Include { query: query.into(), form }))
+}
+
+/// A column of a row type.
+#[derive(Debug)]
+pub struct Column<R, T> {
+    name: &'static str,
+    of: PhantomData<fn() -> (R, T)>,
+}
+
+impl<R, T> Clone for Column<R, T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<R, T> Copy for Column<R, T> {}
+
+impl<R, T> Column<R, T> {
+    /// The column of this name.
+    #[must_use]
+    pub const fn new(name: &'static str) -> Self {
+        Self { name, of: PhantomData }
+    }
+
+    /// Its name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        self.name
+    }
+
+    /// The column of the source that the query calls so.
+    #[must_use]
+    pub fn of(self, alias: &str) -> Expr {
+        Expr::path([alias, self.name])
+    }
+}
+
+impl<R: Row, T> From<Column<R, T>> for Expr {
+    fn from(column: Column<R, T>) -> Self {
+        column.of(R::NAME)
+    }
+}
+
+impl<T: Into<Value>> From<T> for Expr {
+    fn from(value: T) -> Self {
+        Self::Val(value.into())
+    }
+}
+
+macro_rules! methods {
+    ($($(#[$doc:meta])* $name:ident($($arg:ident),*) = $function:literal;)*) => {
+        /// What can be said of columns and other expressions.
+        pub trait Operand: Into<Expr> {$(
+            $(#[$doc])*
+            #[must_use]
+            fn $name(self $(, $arg: impl Into<Expr>)*) -> Expr {
+                Expr::call($function, [self.into() $(, $arg.into())*])
+            }
+        )*
+            /// Whether it is one of these.
+            #[must_use]
+            fn one_of<V: Into<Value>>(self, values: impl IntoIterator<Item = V>) -> Expr {
+                let list = Value::list(values.into_iter().map(Into::into));
+                Expr::call("in", [self.into(), Expr::Val(list)])
+            }
+
+            /// Smallest first.
+            #[must_use]
+            fn asc(self) -> Order {
+                Order::by(self)
+            }
+
+            /// Largest first.
+            #[must_use]
+            fn desc(self) -> Order {
+                Order { is_descending: true, ..Order::by(self) }
+            }
+        }
+    };
+}
+
+methods! {
+    /// Whether both are equal.
+    eq(other) = "eq";
+    /// Whether both are there and not equal.
+    ne(other) = "ne";
+    /// Whether it is greater.
+    gt(other) = "gt";
+    /// Whether it is greater or equal.
+    gte(other) = "gte";
+    /// Whether it is less.
+    lt(other) = "lt";
+    /// Whether it is less or equal.
+    lte(other) = "lte";
+    /// Whether both hold.
+    and(other) = "and";
+    /// Whether one of both holds.
+    or(other) = "or";
+    /// Whether it does not hold.
+    not() = "not";
+    /// Whether there is no value.
+    is_null() = "isNull";
+    /// Whether the text fits a pattern of `%` and `_`.
+    like(pattern) = "like";
+    /// Whether the text fits a pattern, whatever the case.
+    ilike(pattern) = "ilike";
+    /// The sum of both.
+    plus(other) = "add";
+    /// The difference of both.
+    minus(other) = "subtract";
+    /// The product of both.
+    times(other) = "multiply";
+    /// The quotient of both.
+    divided_by(other) = "divide";
+    /// The text in capitals.
+    upper() = "upper";
+    /// The text in small letters.
+    lower() = "lower";
+    /// How long the text or list is.
+    length() = "length";
+    /// This, or the other if there is no value.
+    or_else(other) = "coalesce";
+    /// A member of an object or list.
+    get(name) = "get";
+}
+
+impl Operand for Expr {}
+impl<R: Row, T> Operand for Column<R, T> {}
+
+macro_rules! aggregates {
+    ($($(#[$doc:meta])* $name:ident = $function:literal;)*) => {$(
+        $(#[$doc])*
+        #[must_use]
+        pub fn $name(of: impl Into<Expr>) -> Expr {
+            Expr::aggregate($function, [of.into()])
+        }
+    )*};
+}
+
+aggregates! {
+    /// How many rows of the group have a value.
+    count = "count";
+    /// How many different values there are in the group.
+    count_distinct = "countDistinct";
+    /// The sum over the group.
+    sum = "sum";
+    /// The average over the group.
+    avg = "avg";
+    /// The least of the group.
+    min = "min";
+    /// The greatest of the group.
+    max = "max";
+    /// All values of the group, in the order of their rows' keys.
+    collect = "collect";
+}
+
+/// How many rows the group has.
+#[must_use]
+pub fn count_rows() -> Expr {
+    Expr::aggregate("count", [])
+}
+
+/// A virtual column of the source that the query calls so: `$synced`, `$origin`, `$key`,
+/// `$collection`, `$position`.
+#[must_use]
+pub fn meta(alias: &str, name: &str) -> Expr {
+    Expr::Ref(vec![SmolStr::new(alias), SmolStr::new(name)])
+}
+
+impl Order {
+    fn by(expr: impl Into<Expr>) -> Self {
+        Self { expr: expr.into(), is_descending: false, is_nulls_last: false, folds_case: false }
+    }
+
+    /// Rows without a value come last.
+    #[must_use]
+    pub fn nulls_last(self) -> Self {
+        Self { is_nulls_last: true, ..self }
+    }
+
+    /// Texts that differ in case only count as equal.
+    #[must_use]
+    pub fn ignoring_case(self) -> Self {
+        Self { folds_case: true, ..self }
+    }
+}
+
+impl<T: Operand> From<T> for Order {
+    fn from(operand: T) -> Self {
+        Self::by(operand)
+    }
+}
