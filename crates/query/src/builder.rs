@@ -13,20 +13,17 @@ use crate::{
 /// All rows of the collection that is called like their type.
 ///
 /// The type of the rows, `R`, goes with the query as long as it shows whole rows.
-#[must_use]
 pub fn from<R: Row>() -> Find<R> {
     from_as(R::NAME, R::NAME)
 }
 
 /// All rows of a collection, under a name of their own.
-#[must_use]
 pub fn from_as<R>(collection: &str, alias: &str) -> Find<R> {
     let source = Source { rows: Rows::Collection(collection.into()), alias: alias.into() };
     Find { query: Query::of(source), rows: PhantomData }
 }
 
 /// All rows of another query, under a name of their own.
-#[must_use]
 pub fn from_query<R>(query: impl Into<Query>, alias: &str) -> Find<R> {
     let rows = Rows::Query(Box::new(query.into()));
     Find { query: Query::of(Source { rows, alias: alias.into() }), rows: PhantomData }
@@ -213,31 +210,45 @@ impl<T: Into<Value>> From<T> for Expr {
 
 macro_rules! methods {
     ($($(#[$doc:meta])* $name:ident($($arg:ident),*) = $function:literal;)*) => {
-        /// What can be said of columns and other expressions.
-        pub trait Operand: Into<Expr> {$(
-            $(#[$doc])*
-            #[must_use]
-            fn $name(self $(, $arg: impl Into<Expr>)*) -> Expr {
-                Expr::call($function, [self.into() $(, $arg.into())*])
-            }
-        )*
+        methods!(@ [Expr] [] $($(#[$doc])* $name($($arg),*) = $function;)*);
+        methods!(@ [Column<R, T>] [R: Row, T] $($(#[$doc])* $name($($arg),*) = $function;)*);
+    };
+    (@ [$type:ty] [$($generics:tt)*]
+        $($(#[$doc:meta])* $name:ident($($arg:ident),*) = $function:literal;)*
+    ) => {
+        #[expect(clippy::wrong_self_convention, reason = "expressions are made of expressions")]
+        impl<$($generics)*> $type {
+            $(
+                $(#[$doc])*
+                #[must_use]
+                pub fn $name(self $(, $arg: impl Into<Expr>)*) -> Expr {
+                    Expr::call($function, [self.into() $(, $arg.into())*])
+                }
+            )*
+
             /// Whether it is one of these.
             #[must_use]
-            fn one_of<V: Into<Value>>(self, values: impl IntoIterator<Item = V>) -> Expr {
+            pub fn one_of<V: Into<Value>>(self, values: impl IntoIterator<Item = V>) -> Expr {
                 let list = Value::list(values.into_iter().map(Into::into));
                 Expr::call("in", [self.into(), Expr::Val(list)])
             }
 
             /// Smallest first.
             #[must_use]
-            fn asc(self) -> Order {
+            pub fn asc(self) -> Order {
                 Order::by(self)
             }
 
             /// Largest first.
             #[must_use]
-            fn desc(self) -> Order {
+            pub fn desc(self) -> Order {
                 Order { is_descending: true, ..Order::by(self) }
+            }
+        }
+
+        impl<$($generics)*> From<$type> for Order {
+            fn from(operand: $type) -> Self {
+                Self::by(operand)
             }
         }
     };
@@ -287,9 +298,6 @@ methods! {
     /// A member of an object or list.
     get(name) = "get";
 }
-
-impl Operand for Expr {}
-impl<R: Row, T> Operand for Column<R, T> {}
 
 macro_rules! aggregates {
     ($($(#[$doc:meta])* $name:ident = $function:literal;)*) => {$(
@@ -346,11 +354,5 @@ impl Order {
     #[must_use]
     pub fn ignoring_case(self) -> Self {
         Self { folds_case: true, ..self }
-    }
-}
-
-impl<T: Operand> From<T> for Order {
-    fn from(operand: T) -> Self {
-        Self::by(operand)
     }
 }

@@ -45,7 +45,7 @@ mod value;
 extern crate self as query;
 
 pub use builder::{
-    Column, Dynamic, Find, Operand, avg, collect, count, count_distinct, count_rows, from, from_as,
+    Column, Dynamic, Find, avg, collect, count, count_distinct, count_rows, from, from_as,
     from_query, include, include_one, include_text, max, meta, min, sum,
 };
 pub use catalog::{CollectionId, ColumnDef, Kind, Schema};

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 
 use query::{
-    Column, Columns, Database, Field, Key, Meta, Mutation, MutationKind, Operand, Query, Record,
-    Row, Tick, Value, View, Write, count_rows, from, include_text,
+    Column, Columns, Database, Field, Key, Meta, Mutation, MutationKind, Query, Record, Row, Tick,
+    Value, View, Write, count_rows, from, include_text,
 };
 use serde::{Deserialize, Serialize};
 
