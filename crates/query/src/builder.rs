@@ -216,7 +216,6 @@ macro_rules! methods {
     (@ [$type:ty] [$($generics:tt)*]
         $($(#[$doc:meta])* $name:ident($($arg:ident),*) = $function:literal;)*
     ) => {
-        #[expect(clippy::wrong_self_convention, reason = "expressions are made of expressions")]
         impl<$($generics)*> $type {
             $(
                 $(#[$doc])*
@@ -246,6 +245,15 @@ macro_rules! methods {
             }
         }
 
+        /// Whether it does not hold.
+        impl<$($generics)*> std::ops::Not for $type {
+            type Output = Expr;
+
+            fn not(self) -> Expr {
+                Expr::call("not", [self.into()])
+            }
+        }
+
         impl<$($generics)*> From<$type> for Order {
             fn from(operand: $type) -> Self {
                 Self::by(operand)
@@ -271,8 +279,6 @@ methods! {
     and(other) = "and";
     /// Whether one of both holds.
     or(other) = "or";
-    /// Whether it does not hold.
-    not() = "not";
     /// Whether there is no value.
     is_null() = "isNull";
     /// Whether the text fits a pattern of `%` and `_`.
