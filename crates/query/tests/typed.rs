@@ -1,5 +1,7 @@
 //! Typed rows, as a user writes them.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on must fail")]
+
 use std::collections::HashMap;
 
 use query::{
