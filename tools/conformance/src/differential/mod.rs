@@ -32,8 +32,9 @@
 //! anew, and must find what the one that was kept up to date has.
 //!
 //! The left side is believed only where it agrees with itself. Some queries of @tanstack/db 0.15.2
-//! go wrong over time: asked anew, it finds other rows. If these are what our side has, the query
-//! is taken out of the trace and counted.
+//! go wrong over time, joins of a collection with itself above all: asked anew, it finds other
+//! rows. If these are what our side has, the query is taken out of the trace, and named in the
+//! verdict.
 //!
 //! # Agreed deviations
 //!
@@ -73,5 +74,5 @@ mod trace;
 mod world;
 
 pub use expression::Taste;
-pub use run::{Differential, Mismatch, Plan, Verdict};
+pub use run::{Contradiction, Differential, Mismatch, Plan, Verdict};
 pub use side::Program;

@@ -3,7 +3,10 @@
 //! Commands are taken away, a transaction only as a whole: a trace that is shorter but ends in an
 //! agreed deviation would explain nothing. Then rows, writes and clauses go one by one.
 
-use std::collections::BTreeMap;
+use std::{
+    collections::BTreeMap,
+    time::{Duration, Instant},
+};
 
 use anyhow::Result;
 use serde_json::Value;
@@ -24,12 +27,15 @@ pub(super) struct Failing {
 /// How many traces may be tried; each is a whole run of both sides.
 const TRIES_MAX: usize = 400;
 
+/// How long that may take, should a side need long for each.
+const TIME_MAX: Duration = Duration::from_secs(45);
+
 /// The smallest trace found that still fails; `fails` runs one.
 pub(super) fn shrink(
     failing: Failing,
     fails: &mut dyn FnMut(&Trace) -> Result<Option<Difference>>,
 ) -> Result<Failing> {
-    let mut search = Search { best: failing, tries: 0, fails };
+    let mut search = Search { best: failing, tries: 0, started: Instant::now(), fails };
     search.cut_the_end()?;
     search.take_commands()?;
     search.take_parts()?;
@@ -40,13 +46,14 @@ pub(super) fn shrink(
 struct Search<'a> {
     best: Failing,
     tries: usize,
+    started: Instant,
     fails: &'a mut dyn FnMut(&Trace) -> Result<Option<Difference>>,
 }
 
 impl Search<'_> {
     /// Keeps `trace` if it fails as well, and not only because it makes no sense any more.
     fn attempt(&mut self, trace: Trace) -> Result<bool> {
-        if self.tries == TRIES_MAX {
+        if self.tries == TRIES_MAX || self.started.elapsed() > TIME_MAX {
             return Ok(false);
         }
         self.tries += 1;
