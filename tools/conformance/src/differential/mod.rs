@@ -58,8 +58,8 @@
 //! - *Effects*, which @tanstack/db classifies wrongly; they have tests of their own.
 //!
 //! Reading order: `run` is the whole of it; `trace` is what is run, made by `schema`, `query` with
-//! `expression`, and `world`; `side` asks, `compare` judges, `shrink` explains; `liar` proves that
-//! all this would notice.
+//! `expression`, and `world`; `side` asks, `compare` judges, `shrink` explains, with the help of
+//! `simplify`; `liar` proves that all this would notice.
 
 mod compare;
 mod expression;
@@ -70,6 +70,7 @@ mod run;
 mod schema;
 mod shrink;
 mod side;
+mod simplify;
 mod trace;
 mod world;
 

@@ -14,6 +14,7 @@ use serde_json::Value;
 use super::{
     compare::{Blame, Difference},
     query::Order,
+    simplify::simpler,
     trace::{Role, Trace},
 };
 
@@ -39,6 +40,7 @@ pub(super) fn shrink(
     search.cut_the_end()?;
     search.take_commands()?;
     search.take_parts()?;
+    search.simplify_queries()?;
     search.take_commands()?;
     Ok(search.best)
 }
@@ -111,6 +113,26 @@ impl Search<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Makes queries simpler, as long as that changes nothing.
+    fn simplify_queries(&mut self) -> Result<()> {
+        for step in 0..self.best.trace.steps.len() {
+            while self.simplify_query(step)? {}
+        }
+        Ok(())
+    }
+
+    fn simplify_query(&mut self, step: usize) -> Result<bool> {
+        let Role::Query(_) = self.best.trace.steps[step].role else { return Ok(false) };
+        for ir in simpler(&self.best.trace.steps[step].command["ir"]) {
+            let mut trace = self.best.trace.clone();
+            trace.steps[step].command["ir"] = ir;
+            if self.attempt(trace)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     fn take_items(&mut self, step: usize, list: &str) -> Result<()> {
