@@ -139,8 +139,15 @@ impl Search<'_> {
         let items = self.best.trace.steps[step].command.pointer(list).and_then(Value::as_array);
         for index in (0..items.map_or(0, Vec::len)).rev() {
             let mut trace = self.best.trace.clone();
-            let items = trace.steps[step].command.pointer_mut(list).and_then(Value::as_array_mut);
-            items.map(|items| items.remove(index));
+            let command = &mut trace.steps[step].command;
+            let items = command.pointer_mut(list).and_then(Value::as_array_mut);
+            let taken = items.map(|items| items.remove(index));
+            // Nothing says what a name means that nothing has.
+            let alias = taken.as_ref().and_then(|taken| taken["as"].as_str());
+            if alias.is_some_and(|alias| command.to_string().contains(&format!(r#"["{alias}""#))) {
+                continue;
+            }
+            remove_empty_clauses(command);
             loosen(&mut trace, step);
             self.attempt(trace)?;
         }
@@ -149,12 +156,22 @@ impl Search<'_> {
 
     fn take_field(&mut self, step: usize, object: &str, name: &str) -> Result<()> {
         let mut trace = self.best.trace.clone();
-        let object = trace.steps[step].command.pointer_mut(object).and_then(Value::as_object_mut);
-        if object.is_some_and(|object| object.remove(name).is_some()) {
+        let command = &mut trace.steps[step].command;
+        let is_looked_at = command.to_string().contains(&format!(r#"["$selected","{name}""#));
+        let object = command.pointer_mut(object).and_then(Value::as_object_mut);
+        let is_taken =
+            object.is_some_and(|object| object.len() > 1 && object.remove(name).is_some());
+        if is_taken && !is_looked_at {
             loosen(&mut trace, step);
             self.attempt(trace)?;
         }
         Ok(())
+    }
+}
+
+fn remove_empty_clauses(command: &mut Value) {
+    if let Some(ir) = command.get_mut("ir").and_then(Value::as_object_mut) {
+        ir.retain(|_, clause| clause.as_array().is_none_or(|items| !items.is_empty()));
     }
 }
 
