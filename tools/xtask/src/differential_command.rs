@@ -3,7 +3,7 @@
 use std::{process::ExitCode, time::Instant};
 
 use anyhow::{Result, bail, ensure};
-use conformance::differential::{Differential, Plan, Program, Taste, Verdict};
+use conformance::differential::{Contradiction, Differential, Plan, Program, Taste, Verdict};
 
 use crate::{
     args::{Args, parse},
@@ -12,7 +12,7 @@ use crate::{
     tally::{Count, Tally},
 };
 
-/// What a run without options does, and the stage.
+/// What a run without options does.
 const SEEDS: u64 = 200;
 const COMMANDS: usize = 300;
 
@@ -32,32 +32,43 @@ pub(crate) enum Right {
 }
 
 pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
-    let number = |word: Option<String>, default| match word {
-        Some(word) => parse(&word, "a number"),
-        None => Ok(default),
-    };
-    let first = args.option("--seed")?;
-    // Whoever names a seed wants that one.
-    let count = number(args.option("--seeds")?, if first.is_some() { 1 } else { SEEDS })?;
-    let first = number(first, 0)?;
-    let commands = match args.option("--steps")? {
-        Some(word) => parse(&word, "a number of steps")?,
-        None => COMMANDS,
-    };
-    let taste = match args.option("--taste")?.as_deref() {
-        Some("tame") => Taste::Tame,
-        Some("wild") | None => Taste::Wild,
-        Some(other) => bail!("`{other}` is no taste; there are: tame, wild"),
-    };
+    let plan = plan(&mut args)?;
     let right = match args.option("--against")?.as_deref() {
         Some("oracle") => Right::Oracle,
         Some("driver") | None => Right::Driver,
         Some(other) => bail!("`{other}` cannot be compared; there are: driver, oracle"),
     };
     args.finish()?;
-    let plan = Plan { seeds: first..first + count, commands, taste };
     let tally = compare(&Metadata::load()?, &plan, right)?;
+    tally.failures.iter().for_each(|failure| println!("failed: {failure}"));
     Ok(if tally.all_passed() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// What the options ask for; without any, what the stage does.
+fn plan(args: &mut Args) -> Result<Plan> {
+    let mut plan = plan_by_default();
+    if let Some(word) = args.option("--seed")? {
+        let seed: u64 = parse(&word, "a seed")?;
+        // Whoever names a seed wants that one.
+        plan.seeds = seed..seed.saturating_add(1);
+    }
+    if let Some(word) = args.option("--seeds")? {
+        let count = parse(&word, "a number of seeds")?;
+        plan.seeds.end = plan.seeds.start.saturating_add(count);
+    }
+    if let Some(word) = args.option("--steps")? {
+        plan.commands = parse(&word, "a number of steps")?;
+    }
+    plan.taste = match args.option("--taste")?.as_deref() {
+        Some("tame") => Taste::Tame,
+        Some("wild") | None => Taste::Wild,
+        Some(other) => bail!("`{other}` is no taste; there are: tame, wild"),
+    };
+    Ok(plan)
+}
+
+pub(crate) fn plan_by_default() -> Plan {
+    Plan { seeds: 0..SEEDS, commands: COMMANDS, taste: Taste::Wild }
 }
 
 /// Runs `plan`, after seeing to it that a fault would be noticed.
@@ -68,7 +79,7 @@ pub(crate) fn compare(metadata: &Metadata, plan: &Plan, right: Right) -> Result<
         Right::Driver => Differential::new(&node_dir, driver(metadata)?)?,
     };
     let mut tally = Tally::default();
-    let seeds = plan.seeds.start..plan.seeds.start + LIAR_SEEDS;
+    let seeds = plan.seeds.start..plan.seeds.start.saturating_add(LIAR_SEEDS);
     let found = differential.run_liar(&Plan { seeds, ..plan.clone() })?;
     match found.mismatches.iter().map(|mismatch| mismatch.lines.len()).min() {
         Some(lines) if lines <= LIAR_LINES_MAX => tally.pass("a known fault is found"),
@@ -85,10 +96,9 @@ fn report(plan: &Plan, verdict: &Verdict, started: Instant, tally: &mut Tally) {
     let seconds = started.elapsed().as_secs_f64();
     let traces = plan.seeds.end - plan.seeds.start;
     println!("{traces} traces of {} steps in {seconds:.1} s", plan.commands);
-    println!(
-        "left out: {} queries that @tanstack/db contradicts itself on",
-        verdict.contradictions
-    );
+    for Contradiction { seed, query } in &verdict.contradictions {
+        println!("seed {seed}: left out, because @tanstack/db contradicts itself: {query}");
+    }
     for mismatch in &verdict.mismatches {
         println!("\n{mismatch}");
         tally.fail("traces", &format!("seed {}: the sides differ", mismatch.seed));

@@ -123,7 +123,7 @@ impl Composer<'_> {
     pub(super) fn number(&mut self, depth: usize, precision: Precision) -> Value {
         let deep = usize::from(depth > 0);
         let below = depth.saturating_sub(1);
-        match self.random.weighted(&[6, 1, 2 * deep, deep, deep, 1, deep, deep, deep]) {
+        match self.random.weighted(&[6, 1, 2 * deep, deep, 2 * deep, 1, deep, deep, deep]) {
             0 => self.number_column(precision),
             1 => self.literal(Kind::Num),
             2 => {
@@ -176,15 +176,24 @@ impl Composer<'_> {
 
     /// Any one value, and what it is.
     pub(super) fn scalar(&mut self, depth: usize) -> (Value, Kind) {
-        match self.random.weighted(&[4, 2, 2, 2, 1]) {
-            0 => match self.pick_column(SCALARS) {
-                Some(column) => (reference(&column), column.kind),
-                None => (self.literal(Kind::Int), Kind::Int),
-            },
+        match self.random.weighted(&[4, 2, 2, 2, 1, 1]) {
+            0 => self.scalar_column(),
             1 => (self.number(depth, Precision::Exact), Kind::Num),
             2 => (self.rounded(depth), self.rounded_kind()),
             3 => (self.text(depth), Kind::Text),
-            _ => (self.predicate(depth.min(1)), Kind::Flag),
+            4 => (self.predicate(depth.min(1)), Kind::Flag),
+            _ => {
+                let (first, kind) = self.scalar_column();
+                let second = self.column(&[kind]).unwrap_or_else(|| literal(Value::Null));
+                (call("coalesce", [first, second]), kind)
+            }
+        }
+    }
+
+    pub(super) fn scalar_column(&mut self) -> (Value, Kind) {
+        match self.pick_column(SCALARS) {
+            Some(column) => (reference(&column), column.kind),
+            None => (self.literal(Kind::Int), Kind::Int),
         }
     }
 
@@ -300,13 +309,17 @@ impl Composer<'_> {
         let divided = self.number(below, precision);
         match precision {
             Precision::Exact => call("divide", [divided, literal(*self.random.pick(&[2, 4]))]),
-            Precision::Rounded => call("divide", [divided, self.rounded(below)]),
+            Precision::Rounded => call("divide", [divided, self.number_column(precision)]),
         }
     }
 
     /// The first arm if a condition holds, else the second or nothing.
     fn choice(&mut self, below: usize, [first, second]: [Value; 2]) -> Value {
-        let mut args = vec![self.predicate(below), first];
+        let condition = match self.taste {
+            Taste::Wild if self.random.chance(30) => self.scalar(0).0,
+            _ => self.predicate(below),
+        };
+        let mut args = vec![condition, first];
         if self.random.chance(70) {
             args.push(second);
         }

@@ -32,8 +32,9 @@
 //! anew, and must find what the one that was kept up to date has.
 //!
 //! The left side is believed only where it agrees with itself. Some queries of @tanstack/db 0.15.2
-//! go wrong over time: asked anew, it finds other rows. If these are what our side has, the query
-//! is taken out of the trace and counted.
+//! go wrong over time, joins of a collection with itself above all: asked anew, it finds other
+//! rows. If these are what our side has, the query is taken out of the trace, and named in the
+//! verdict.
 //!
 //! # Agreed deviations
 //!
@@ -57,8 +58,8 @@
 //! - *Effects*, which @tanstack/db classifies wrongly; they have tests of their own.
 //!
 //! Reading order: `run` is the whole of it; `trace` is what is run, made by `schema`, `query` with
-//! `expression`, and `world`; `side` asks, `compare` judges, `shrink` explains; `liar` proves that
-//! all this would notice.
+//! `expression`, and `world`; `side` asks, `compare` judges, `shrink` explains, with the help of
+//! `simplify`; `liar` proves that all this would notice.
 
 mod compare;
 mod expression;
@@ -69,9 +70,10 @@ mod run;
 mod schema;
 mod shrink;
 mod side;
+mod simplify;
 mod trace;
 mod world;
 
 pub use expression::Taste;
-pub use run::{Differential, Mismatch, Plan, Verdict};
+pub use run::{Contradiction, Differential, Mismatch, Plan, Verdict};
 pub use side::Program;

@@ -159,7 +159,7 @@ impl QueryMaker<'_> {
     }
 
     fn select(&mut self, ir: &mut Map<String, Value>, sight: Sight) -> Projection {
-        if self.random.chance(25) {
+        if self.random.chance(32) {
             return self.distinct(ir, &sight.columns);
         }
         let mut select = Map::new();
@@ -199,9 +199,10 @@ impl QueryMaker<'_> {
         let mut fields = Vec::new();
         for index in 0..self.random.between(1, 2) {
             let name = format!("f{index}");
-            let (expression, kind) = match is_complete {
-                true => self.complete(columns),
-                false => self.composer(columns).scalar(1),
+            let (expression, kind) = match (is_complete, self.random.chance(60)) {
+                (true, _) => self.complete(columns),
+                (false, true) => self.composer(columns).scalar_column(),
+                (false, false) => self.composer(columns).scalar(1),
             };
             select.insert(name.clone(), expression);
             fields.push(Column::new(&name, kind));

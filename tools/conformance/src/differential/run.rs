@@ -39,9 +39,18 @@ pub struct Plan {
 pub struct Verdict {
     /// Shrunk, by seed; after a few of them a run ends.
     pub mismatches: Vec<Mismatch>,
-    /// How many queries were taken out of their trace, because the left side had other rows for
+    /// The queries that were taken out of their trace, because the left side had other rows for
     /// them than it found when asked anew.
-    pub contradictions: usize,
+    pub contradictions: Vec<Contradiction>,
+}
+
+/// A query that the left side has two answers to.
+#[derive(Debug)]
+pub struct Contradiction {
+    /// The seed of the trace.
+    pub seed: u64,
+    /// The query, as its command.
+    pub query: String,
 }
 
 /// What both sides answered differently.
@@ -126,15 +135,16 @@ fn run(plan: &Plan, sides: &(dyn Fn() -> [Box<dyn Side>; 2] + Sync)) -> Result<V
     let verdict = Mutex::new(Verdict::default());
     let lock = || verdict.lock().map_err(|_| anyhow!("another worker panicked"));
     let work = || -> Result<()> {
-        let mut bench = Bench { sides: sides(), contradictions: 0 };
+        let mut bench = Bench { sides: sides(), contradicted: Vec::new() };
         loop {
             let seed = next.fetch_add(1, Ordering::Relaxed);
             if seed >= plan.seeds.end || lock()?.mismatches.len() >= MISMATCHES_MAX {
                 return Ok(());
             }
             let mismatch = bench.run_seed(seed, plan)?;
+            let contradicted = mem::take(&mut bench.contradicted).into_iter();
             let mut verdict = lock()?;
-            verdict.contradictions += mem::take(&mut bench.contradictions);
+            verdict.contradictions.extend(contradicted.map(|query| Contradiction { seed, query }));
             verdict.mismatches.extend(mismatch);
         }
     };
@@ -146,13 +156,15 @@ fn run(plan: &Plan, sides: &(dyn Fn() -> [Box<dyn Side>; 2] + Sync)) -> Result<V
     })?;
     let mut verdict = verdict.into_inner().map_err(|_| anyhow!("a worker panicked"))?;
     verdict.mismatches.sort_by_key(|mismatch| mismatch.seed);
+    verdict.contradictions.sort_by_key(|contradiction| contradiction.seed);
     Ok(verdict)
 }
 
 /// Both sides of one worker.
 struct Bench {
     sides: [Box<dyn Side>; 2],
-    contradictions: usize,
+    /// Commands of queries that were taken out of the current trace.
+    contradicted: Vec<String>,
 }
 
 impl Bench {
@@ -160,13 +172,13 @@ impl Bench {
         let trace = Trace::generate(seed, plan.commands, plan.taste);
         let Some((trace, difference)) = self.judge(trace)? else { return Ok(None) };
         let step = difference.step;
-        let seen = self.contradictions;
+        let contradicted = self.contradicted.clone();
         let failing = Failing { trace, difference };
         let shrunk = shrink(failing, &mut |trace| {
             Ok(self.judge(trace.clone())?.map(|(_, difference)| difference))
         })?;
         // Only whole traces count.
-        self.contradictions = seen;
+        self.contradicted = contradicted;
         let commands = shrunk.trace.steps.iter().map(|step| step.command.to_string());
         Ok(Some(Mismatch { seed, step, what: shrunk.difference.what, lines: commands.collect() }))
     }
@@ -186,7 +198,8 @@ impl Bench {
                     return Ok(Some((trace, difference)));
                 }
             };
-            self.contradictions += 1;
+            let command = trace.steps.iter().find(|step| step.name() == *query);
+            self.contradicted.extend(command.map(|step| step.command.to_string()));
             trace = trace.without_query(query);
         }
     }
@@ -274,7 +287,7 @@ mod tests {
     fn sides_that_agree_have_no_mismatch() {
         let verdict = verdict(&|| [Toy::boxed(false), Toy::boxed(false)]);
         assert!(verdict.mismatches.is_empty(), "{}", verdict.mismatches[0]);
-        assert_eq!(verdict.contradictions, 0);
+        assert!(verdict.contradictions.is_empty());
     }
 
     #[test]
@@ -291,13 +304,13 @@ mod tests {
     fn the_left_side_may_contradict_itself() {
         let verdict = verdict(&|| [Toy::boxed(true), Toy::boxed(false)]);
         assert!(verdict.mismatches.is_empty(), "{}", verdict.mismatches[0]);
-        assert!(verdict.contradictions >= 8);
+        assert!(verdict.contradictions.len() >= 8);
     }
 
     #[test]
     fn the_right_side_may_not() {
         let verdict = verdict(&|| [Toy::boxed(false), Toy::boxed(true)]);
         assert!(!verdict.mismatches.is_empty());
-        assert_eq!(verdict.contradictions, 0);
+        assert!(verdict.contradictions.is_empty());
     }
 }

@@ -3,7 +3,10 @@
 //! Commands are taken away, a transaction only as a whole: a trace that is shorter but ends in an
 //! agreed deviation would explain nothing. Then rows, writes and clauses go one by one.
 
-use std::collections::BTreeMap;
+use std::{
+    collections::BTreeMap,
+    time::{Duration, Instant},
+};
 
 use anyhow::Result;
 use serde_json::Value;
@@ -11,6 +14,7 @@ use serde_json::Value;
 use super::{
     compare::{Blame, Difference},
     query::Order,
+    simplify::simpler,
     trace::{Role, Trace},
 };
 
@@ -24,15 +28,19 @@ pub(super) struct Failing {
 /// How many traces may be tried; each is a whole run of both sides.
 const TRIES_MAX: usize = 400;
 
+/// How long that may take, should a side need long for each.
+const TIME_MAX: Duration = Duration::from_secs(45);
+
 /// The smallest trace found that still fails; `fails` runs one.
 pub(super) fn shrink(
     failing: Failing,
     fails: &mut dyn FnMut(&Trace) -> Result<Option<Difference>>,
 ) -> Result<Failing> {
-    let mut search = Search { best: failing, tries: 0, fails };
+    let mut search = Search { best: failing, tries: 0, started: Instant::now(), fails };
     search.cut_the_end()?;
     search.take_commands()?;
     search.take_parts()?;
+    search.simplify_queries()?;
     search.take_commands()?;
     Ok(search.best)
 }
@@ -40,13 +48,14 @@ pub(super) fn shrink(
 struct Search<'a> {
     best: Failing,
     tries: usize,
+    started: Instant,
     fails: &'a mut dyn FnMut(&Trace) -> Result<Option<Difference>>,
 }
 
 impl Search<'_> {
     /// Keeps `trace` if it fails as well, and not only because it makes no sense any more.
     fn attempt(&mut self, trace: Trace) -> Result<bool> {
-        if self.tries == TRIES_MAX {
+        if self.tries == TRIES_MAX || self.started.elapsed() > TIME_MAX {
             return Ok(false);
         }
         self.tries += 1;
@@ -106,12 +115,39 @@ impl Search<'_> {
         Ok(())
     }
 
+    /// Makes queries simpler, as long as that changes nothing.
+    fn simplify_queries(&mut self) -> Result<()> {
+        for step in 0..self.best.trace.steps.len() {
+            while self.simplify_query(step)? {}
+        }
+        Ok(())
+    }
+
+    fn simplify_query(&mut self, step: usize) -> Result<bool> {
+        let Role::Query(_) = self.best.trace.steps[step].role else { return Ok(false) };
+        for ir in simpler(&self.best.trace.steps[step].command["ir"]) {
+            let mut trace = self.best.trace.clone();
+            trace.steps[step].command["ir"] = ir;
+            if self.attempt(trace)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
     fn take_items(&mut self, step: usize, list: &str) -> Result<()> {
         let items = self.best.trace.steps[step].command.pointer(list).and_then(Value::as_array);
         for index in (0..items.map_or(0, Vec::len)).rev() {
             let mut trace = self.best.trace.clone();
-            let items = trace.steps[step].command.pointer_mut(list).and_then(Value::as_array_mut);
-            items.map(|items| items.remove(index));
+            let command = &mut trace.steps[step].command;
+            let items = command.pointer_mut(list).and_then(Value::as_array_mut);
+            let taken = items.map(|items| items.remove(index));
+            // Nothing says what a name means that nothing has.
+            let alias = taken.as_ref().and_then(|taken| taken["as"].as_str());
+            if alias.is_some_and(|alias| command.to_string().contains(&format!(r#"["{alias}""#))) {
+                continue;
+            }
+            remove_empty_clauses(command);
             loosen(&mut trace, step);
             self.attempt(trace)?;
         }
@@ -120,12 +156,22 @@ impl Search<'_> {
 
     fn take_field(&mut self, step: usize, object: &str, name: &str) -> Result<()> {
         let mut trace = self.best.trace.clone();
-        let object = trace.steps[step].command.pointer_mut(object).and_then(Value::as_object_mut);
-        if object.is_some_and(|object| object.remove(name).is_some()) {
+        let command = &mut trace.steps[step].command;
+        let is_looked_at = command.to_string().contains(&format!(r#"["$selected","{name}""#));
+        let object = command.pointer_mut(object).and_then(Value::as_object_mut);
+        let is_taken =
+            object.is_some_and(|object| object.len() > 1 && object.remove(name).is_some());
+        if is_taken && !is_looked_at {
             loosen(&mut trace, step);
             self.attempt(trace)?;
         }
         Ok(())
+    }
+}
+
+fn remove_empty_clauses(command: &mut Value) {
+    if let Some(ir) = command.get_mut("ir").and_then(Value::as_object_mut) {
+        ir.retain(|_, clause| clause.as_array().is_none_or(|items| !items.is_empty()));
     }
 }
 

@@ -54,7 +54,7 @@ struct Running {
 }
 
 /// Far more than any command takes; whoever exceeds it hangs.
-const REPLY_TIME_MAX: Duration = Duration::from_secs(30);
+const REPLY_TIME_MAX: Duration = Duration::from_secs(20);
 
 /// How many replies may wait to be read.
 const REPLIES_WAITING_MAX: usize = 256;
