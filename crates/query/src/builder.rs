@@ -41,6 +41,12 @@ pub struct Find<R> {
     rows: PhantomData<fn() -> R>,
 }
 
+impl<R> From<Query> for Find<R> {
+    fn from(query: Query) -> Self {
+        Self { query, rows: PhantomData }
+    }
+}
+
 impl<R> From<Find<R>> for Query {
     fn from(find: Find<R>) -> Self {
         find.query

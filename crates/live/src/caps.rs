@@ -1,0 +1,20 @@
+//! Every bound of this crate.
+
+use std::time::Duration;
+
+/// Transactions that a stream has shown, remembered for those who ask late.
+pub const TXIDS_SEEN_MAX: usize = 4_096;
+/// How long to wait for a transaction to come back by the stream.
+pub const TXID_WAIT_DEFAULT: Duration = Duration::from_secs(30);
+/// Events of one effect that wait for their handlers.
+pub const EVENTS_WAITING_MAX: usize = 1_024;
+/// Handlers of one effect that run at the same time.
+pub const CONCURRENCY_MAX: usize = 1_024;
+/// How often a failed handler is tried, unless said otherwise.
+pub const ATTEMPTS_DEFAULT: u32 = 5;
+/// The first pause after a failure; each further one is twice as long.
+pub const PAUSE_MIN: Duration = Duration::from_millis(100);
+/// The longest pause after a failure.
+pub const PAUSE_MAX: Duration = Duration::from_secs(30);
+/// Bytes asked of a log at once.
+pub const READ_BYTES: usize = 1 << 20;

@@ -1,0 +1,117 @@
+//! Typed collections.
+
+use std::marker::PhantomData;
+
+use query::{CollectionId, Key, Row, View};
+
+use crate::{
+    changes::Changes, db::Db, error::DbError, row_ref::RowRef, status::Status,
+    transaction::Transaction,
+};
+
+/// Rows of one type. Cheap to clone: all clones are one collection.
+#[derive(Debug)]
+pub struct Collection<R> {
+    db: Db,
+    id: CollectionId,
+    row: PhantomData<fn() -> R>,
+}
+
+impl<R> Clone for Collection<R> {
+    fn clone(&self) -> Self {
+        Self { db: self.db.clone(), id: self.id, row: PhantomData }
+    }
+}
+
+impl<R: Row> Collection<R> {
+    pub(crate) fn new(db: Db, id: CollectionId) -> Self {
+        Self { db, id, row: PhantomData }
+    }
+
+    /// One row, as the user sees it.
+    #[must_use]
+    pub fn get(&self, key: impl Into<Key>) -> Option<RowRef<R>> {
+        self.db.row(self.id, &key.into())
+    }
+
+    /// All rows, in the order of their keys.
+    #[must_use]
+    pub fn rows(&self) -> Vec<RowRef<R>> {
+        self.db.look(|database| {
+            database.rows(self.id, View::Visible).cloned().map(RowRef::new).collect()
+        })
+    }
+
+    /// How many rows.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.db.look(|database| database.len(self.id, View::Visible))
+    }
+
+    /// True if there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Adds a row.
+    ///
+    /// # Errors
+    /// If there is a row of its key; nothing has changed then.
+    pub fn insert(&self, row: R) -> Result<Transaction, DbError> {
+        self.db.transaction(|writes| writes.insert(row))
+    }
+
+    /// Changes a row. Only what differs afterwards is written, so what others do to other columns
+    /// meanwhile shows through.
+    ///
+    /// # Errors
+    /// If there is no such row, or its key would change; nothing has changed then.
+    pub fn update(
+        &self,
+        key: impl Into<Key>,
+        change: impl FnOnce(&mut R),
+    ) -> Result<Transaction, DbError> {
+        self.db.transaction(|writes| writes.update(key, change))
+    }
+
+    /// Removes a row.
+    ///
+    /// # Errors
+    /// If there is no such row.
+    pub fn delete(&self, key: impl Into<Key>) -> Result<Transaction, DbError> {
+        self.db.transaction(|writes| writes.delete::<R>(key))
+    }
+
+    /// Tells what changes, beginning with the rows there are.
+    ///
+    /// # Errors
+    /// Never, as a query of all rows can be run; the signature is that of [`Db::changes`].
+    pub fn changes(&self) -> Result<Changes<R>, DbError> {
+        self.db.changes(query::from::<R>())
+    }
+
+    /// How its source is doing.
+    #[must_use]
+    pub fn status(&self) -> Status {
+        self.db.status(self.id).borrow().clone()
+    }
+
+    /// Waits until it shows all rows there are.
+    ///
+    /// # Errors
+    /// What its source says, if it has given up.
+    pub async fn ready(&self) -> Result<(), SourceFailed> {
+        let mut status = self.db.status(self.id);
+        let is_settled = |status: &Status| matches!(status, Status::Ready | Status::Error(_));
+        match status.wait_for(is_settled).await.as_deref() {
+            Ok(Status::Error(why)) => Err(SourceFailed(why.to_string())),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The source of a collection has given up.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the source of the collection has given up: {0}")]
+pub struct SourceFailed(pub String);

@@ -1,0 +1,46 @@
+//! Cursors: how far a durable effect has come, as a row of its stream.
+
+use std::collections::BTreeSet;
+
+use query::Key;
+use serde::{Deserialize, Serialize};
+use state::{Draft, Json, TypeName};
+
+/// The type of cursor rows. It is reserved: no collection has it, and it triggers nothing.
+pub(super) const TYPE: &str = "headwater.cursor";
+
+/// How far an effect has come.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Cursor {
+    /// Where the effect was started first: rows that matched then were events, too.
+    pub(super) start: u64,
+    /// Whether those rows were passed over.
+    #[serde(default)]
+    pub(super) skips_initial: bool,
+    /// All events of ticks that began before this are done.
+    pub(super) position: u64,
+    /// Events from there on that are done.
+    #[serde(default)]
+    pub(super) done: BTreeSet<(u64, Key)>,
+    /// Which runner wrote it; a later one has a higher number.
+    pub(super) epoch: u64,
+}
+
+impl Cursor {
+    /// The cursor as a change of its row.
+    pub(super) fn draft(&self, effect: &str) -> Option<Draft> {
+        let type_name: TypeName = TYPE.parse().ok()?;
+        Some(Draft::upsert(type_name, effect.parse().ok()?, Json::of(self).ok()?))
+    }
+
+    /// True if an event was done.
+    pub(super) fn is_done(&self, position: u64, key: &Key) -> bool {
+        position < self.position || self.done.contains(&(position, key.clone()))
+    }
+
+    /// The position of the events that the effect began with.
+    pub(super) fn initial(&self) -> u64 {
+        self.start.saturating_sub(1)
+    }
+}

@@ -1,0 +1,79 @@
+//! What can go wrong.
+
+use query::{QueryError, WriteError};
+
+/// Something was asked of a database that cannot be. Nothing has changed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum DbError {
+    /// The query cannot be run.
+    #[error(transparent)]
+    Query(#[from] QueryError),
+    /// The write cannot be.
+    #[error(transparent)]
+    Write(#[from] WriteError),
+    /// A collection of this name is there already.
+    #[error("there is a collection {name:?} already")]
+    DuplicateCollection {
+        /// The name.
+        name: String,
+    },
+    /// No such collection.
+    #[error("there is no collection {name:?}; add it before it is used")]
+    UnknownCollection {
+        /// The name.
+        name: String,
+    },
+    /// Writes to collections that cannot be written together.
+    #[error("a transaction cannot write to {first:?} and {second:?}: they have different sources")]
+    MixedSources {
+        /// One of them.
+        first: String,
+        /// The other.
+        second: String,
+    },
+    /// A collection whose source takes no writes.
+    #[error("the source of {name:?} takes no writes")]
+    ReadOnly {
+        /// The collection.
+        name: String,
+    },
+}
+
+impl DbError {
+    /// True if the same call may succeed later.
+    #[must_use]
+    pub fn is_retryable(&self) -> bool {
+        matches!(self, Self::Write(WriteError::TooManyPending { .. }))
+    }
+
+    /// True if it is certain that nothing changed. Always.
+    #[must_use]
+    pub fn has_no_side_effects(&self) -> bool {
+        true
+    }
+}
+
+/// A write that was shown could not be made to last, and is not shown any more.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{why}")]
+pub struct PersistError {
+    /// What went wrong.
+    pub why: String,
+    /// Whether the same write may succeed later.
+    pub is_retryable: bool,
+}
+
+impl PersistError {
+    /// An error that will not go away by itself.
+    #[must_use]
+    pub fn fatal(why: impl Into<String>) -> Self {
+        Self { why: why.into(), is_retryable: false }
+    }
+
+    /// True if the same write may succeed later.
+    #[must_use]
+    pub fn is_retryable(&self) -> bool {
+        self.is_retryable
+    }
+}

@@ -1,0 +1,193 @@
+//! A database whose rows come from a durable stream, and whose writes go there.
+
+mod codec;
+mod reader;
+mod seen;
+mod writer;
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
+use log::Log;
+use query::{CollectionId, Row};
+use smol_str::SmolStr;
+use sys::Sys;
+use wire::Address;
+
+pub(crate) use self::{
+    codec::Codec,
+    reader::{Read, Reader, Unreadable, left_out},
+};
+use self::{
+    seen::Seen,
+    writer::{SharedWriter, StreamWriter},
+};
+use crate::{
+    cancel::{Cancellation, Canceller},
+    collection::{Collection, SourceFailed},
+    db::Db,
+    effect::EffectBuilder,
+    error::DbError,
+    status::Status,
+    transaction::Writer,
+};
+
+pub use self::seen::TxIdTimeout;
+
+/// Collections of all types of one stream. Every transaction in it is one tick, over all
+/// collections; every write is shown at once and lasts when it comes back by the stream.
+///
+/// Dereferences to [`Db`]. Cheap to clone; when the last clone is gone, reading ends.
+#[derive(Clone)]
+pub struct StreamDb {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    db: Db,
+    stream: Stream,
+    seen: Arc<Seen>,
+    types: Types,
+    /// Dropped with the database, which tells the reader to stop.
+    _canceller: Canceller,
+}
+
+/// Where a stream is.
+#[derive(Clone, Debug)]
+pub(crate) struct Stream {
+    pub(crate) log: Arc<dyn Log>,
+    pub(crate) address: Address,
+}
+
+/// The types of a stream that a database knows.
+pub(crate) type Types = Arc<HashMap<SmolStr, (CollectionId, Arc<Codec>), FixedState>>;
+
+/// A stream database on its way.
+#[must_use]
+pub struct StreamDbBuilder {
+    stream: Stream,
+    sys: Sys,
+    client: Option<String>,
+    adds: Vec<Add>,
+}
+
+type Add =
+    Box<dyn FnOnce(&Db, &Arc<dyn Writer>) -> Result<(SmolStr, CollectionId, Codec), DbError>>;
+
+impl StreamDb {
+    /// A database over this stream of a log, which must hold State Protocol messages.
+    pub fn builder(log: Arc<dyn Log>, address: impl Into<Address>, sys: &Sys) -> StreamDbBuilder {
+        let stream = Stream { log, address: address.into() };
+        StreamDbBuilder { stream, sys: sys.clone(), client: None, adds: Vec::new() }
+    }
+
+    /// The collection of these rows.
+    ///
+    /// # Errors
+    /// If it was not added to the builder.
+    pub fn rows<R: Row>(&self) -> Result<Collection<R>, DbError> {
+        Ok(Collection::new(self.shared.db.clone(), self.shared.db.find(R::NAME)?))
+    }
+
+    /// Waits until everything that was in the stream is shown.
+    ///
+    /// # Errors
+    /// If the stream cannot be read.
+    pub async fn ready(&self) -> Result<(), SourceFailed> {
+        let Some((id, _)) = self.shared.types.values().next() else { return Ok(()) };
+        let mut status = self.shared.db.status(*id);
+        let is_settled = |status: &Status| matches!(status, Status::Ready | Status::Error(_));
+        match status.wait_for(is_settled).await.as_deref() {
+            Ok(Status::Error(why)) => Err(SourceFailed(why.to_string())),
+            _ => Ok(()),
+        }
+    }
+
+    /// Waits until a transaction has come by the stream, whoever wrote it.
+    ///
+    /// # Errors
+    /// If it has not come in time.
+    pub async fn await_txid(&self, txid: &str, within: Duration) -> Result<(), TxIdTimeout> {
+        self.shared.seen.wait(txid, within, self.shared.db.sys()).await
+    }
+
+    /// Runs code when rows enter, change in or leave a query, and goes on after a crash where it
+    /// was: every transition since the effect was first started is delivered until its handler
+    /// has succeeded. `name` names the effect for ever.
+    pub fn durable_effect<R: Send + 'static>(
+        &self,
+        name: &str,
+        query: query::Find<R>,
+    ) -> EffectBuilder<R> {
+        let stream = (self.shared.stream.clone(), self.shared.types.clone());
+        EffectBuilder::durable(self.shared.db.clone(), query.into(), name, stream)
+    }
+}
+
+impl std::ops::Deref for StreamDb {
+    type Target = Db;
+
+    fn deref(&self) -> &Db {
+        &self.shared.db
+    }
+}
+
+impl fmt::Debug for StreamDb {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StreamDb")
+            .field("address", &self.shared.stream.address)
+            .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for StreamDbBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StreamDbBuilder").field("stream", &self.stream).finish_non_exhaustive()
+    }
+}
+
+impl StreamDbBuilder {
+    /// Knows rows of this type, too.
+    pub fn with<R: Row>(mut self) -> Self {
+        self.adds.push(Box::new(|db, writer| {
+            let id = db.add(R::NAME, R::schema(), Some(writer.clone()), Status::Loading)?;
+            Ok((R::NAME.into(), id, Codec::of::<R>()))
+        }));
+        self
+    }
+
+    /// Names this client, so that it knows its own writes again after a restart. Otherwise it
+    /// draws a name.
+    pub fn client(mut self, name: &str) -> Self {
+        self.client = Some(name.into());
+        self
+    }
+
+    /// Opens the database and begins to read.
+    ///
+    /// # Errors
+    /// If two types have one name.
+    pub fn open(self) -> Result<StreamDb, DbError> {
+        let Self { stream, sys, client, adds } = self;
+        let db = Db::new(&sys);
+        let client = client.unwrap_or_else(|| format!("{:016x}", sys.chance.u64()));
+        let seen = Arc::new(Seen::default());
+        let writer =
+            Arc::new(StreamWriter::new(stream.clone(), client.clone(), seen.clone(), &sys));
+        let shared: Arc<dyn Writer> = Arc::new(SharedWriter(writer.clone()));
+        let mut types = HashMap::default();
+        for add in adds {
+            let (name, id, codec) = add(&db, &shared)?;
+            types.insert(name, (id, Arc::new(codec)));
+        }
+        let types: Types = Arc::new(types);
+        writer.learn(types.clone());
+        let (canceller, cancellation) = Cancellation::new();
+        let reader = Reader::new(stream.clone(), types.clone(), client, seen.clone());
+        let work = reader.feed(db.clone(), writer, cancellation);
+        sys.spawn.task("reader of a stream database", work);
+        let shared = Shared { db, stream, seen, types, _canceller: canceller };
+        Ok(StreamDb { shared: Arc::new(shared) })
+    }
+}

@@ -1,0 +1,208 @@
+//! Reading a stream, tick by tick.
+
+use std::{collections::VecDeque, sync::Arc};
+
+use log::{Chunk, Freshness, HeadError, ReadError};
+use query::{CollectionId, Meta, Origin, Tick, Write};
+use state::{Control, Entry, Ticks};
+use wire::{Offset, Position, ReadFrom};
+
+use super::{Stream, Types, seen::Seen, writer::StreamWriter};
+use crate::{cancel::Cancellation, caps::READ_BYTES, db::Db, retry::Retry, status::Status};
+
+/// Reads a stream from its start, and then whatever comes.
+pub(crate) struct Reader {
+    stream: Stream,
+    types: Types,
+    client: String,
+    seen: Arc<Seen>,
+    next: Option<Offset>,
+    ticks: Ticks,
+    ready: VecDeque<state::Tick>,
+    is_up_to_date: bool,
+}
+
+/// What a reader brings.
+pub(crate) enum Read {
+    Tick(state::Tick),
+    /// Everything that was in the stream has been brought.
+    UpToDate,
+    /// Nothing will ever come.
+    Closed,
+}
+
+/// The stream cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Unreadable {
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    #[error(transparent)]
+    Tail(#[from] HeadError),
+}
+
+impl Unreadable {
+    pub(crate) fn is_retryable(&self) -> bool {
+        match self {
+            Self::Read(error) => error.is_retryable(),
+            Self::Tail(error) => error.is_retryable(),
+        }
+    }
+}
+
+impl Reader {
+    pub(crate) fn new(stream: Stream, types: Types, client: String, seen: Arc<Seen>) -> Self {
+        Self {
+            stream,
+            types,
+            client,
+            seen,
+            next: None,
+            ticks: Ticks::new(),
+            ready: VecDeque::new(),
+            is_up_to_date: false,
+        }
+    }
+
+    /// A reader for somebody else than the database of the stream.
+    pub(crate) fn private(stream: Stream, types: Types) -> Self {
+        Self::new(stream, types, String::new(), Arc::default())
+    }
+
+    /// The next tick, or that there is none for now. May be dropped while it waits.
+    pub(crate) async fn next(&mut self) -> Result<Read, Unreadable> {
+        loop {
+            if let Some(tick) = self.ready.pop_front() {
+                return Ok(Read::Tick(tick));
+            }
+            if let (true, Some(after)) = (self.is_up_to_date, self.next) {
+                let head = self.stream.log.tail(&self.stream.address, after).await?;
+                if head.closed && head.tail == after {
+                    return Ok(Read::Closed);
+                }
+                self.is_up_to_date = false;
+            }
+            let from = self.next.map_or(ReadFrom::Start, ReadFrom::At);
+            let chunk = self.stream.log.read(&self.stream.address, from, READ_BYTES).await?;
+            self.take(&chunk);
+            if self.is_up_to_date && self.ready.is_empty() {
+                return Ok(Read::UpToDate);
+            }
+        }
+    }
+
+    fn take(&mut self, chunk: &Chunk) {
+        let first = chunk.start.position.get();
+        for (position, message) in (first..).map(Position::new).zip(chunk.messages()) {
+            self.ready.extend(self.ticks.push(position, message));
+        }
+        self.next = Some(chunk.next);
+        if chunk.freshness != Freshness::Behind {
+            self.ready.extend(self.ticks.up_to_date());
+            self.is_up_to_date = true;
+        }
+    }
+
+    /// True if nothing is known to come.
+    pub(crate) fn is_up_to_date(&self) -> bool {
+        self.is_up_to_date && self.ready.is_empty()
+    }
+
+    /// What a tick of the stream is to the database.
+    pub(crate) fn tick(&self, tick: &state::Tick) -> Tick {
+        let is_own = tick.txid.as_ref().is_some_and(|txid| {
+            txid.as_str().strip_prefix(&self.client).is_some_and(|rest| rest.starts_with('.'))
+        });
+        let origin = if is_own { Origin::Local } else { Origin::Remote };
+        let mut writes = Vec::with_capacity(tick.entries().len());
+        for (position, entry) in tick.entries() {
+            match entry {
+                Entry::Write(write) => writes.extend(self.write(write, *position, origin)),
+                Entry::Control(Control::Reset, _) => {
+                    writes.extend(self.types.values().map(|(id, _)| (*id, Write::Truncate)));
+                }
+                Entry::Control(..) | Entry::Skipped(_) => {}
+            }
+        }
+        Tick { writes, retires: Vec::new() }
+    }
+
+    fn write(
+        &self,
+        write: &state::Write,
+        position: Position,
+        origin: Origin,
+    ) -> Option<(CollectionId, Write)> {
+        let (id, codec) = self.types.get(write.type_name.as_str())?;
+        let key = write.key.as_str();
+        let Some(value) = &write.value else { return Some((*id, Write::Delete(codec.key(key)))) };
+        match codec.decode(key, value) {
+            Ok(record) => {
+                let meta = Meta { position: Some(position.get()), is_pending: false, origin };
+                Some((*id, Write::Put(record, meta)))
+            }
+            Err(error) => {
+                let (stream, kind) = (&self.stream.address, &write.type_name);
+                let at = position.get();
+                tracing::warn!(%stream, %kind, key, at, %error, "a row does not fit its type");
+                None
+            }
+        }
+    }
+
+    /// Feeds a database until it is gone.
+    pub(super) async fn feed(
+        mut self,
+        db: Db,
+        writer: Arc<StreamWriter>,
+        cancellation: Cancellation,
+    ) {
+        let sys = db.sys().clone();
+        // The database owns the cancellation, so the reader must not keep the database.
+        let mut failures = 0;
+        loop {
+            let read = tokio::select! {
+                () = cancellation.cancelled() => return,
+                read = self.next() => read,
+            };
+            match read {
+                Ok(Read::Tick(tick)) => {
+                    failures = 0;
+                    self.bring(&db, &writer, &tick);
+                    if self.is_up_to_date() {
+                        self.tell(&db, &Status::Ready);
+                    }
+                }
+                Ok(Read::UpToDate) => self.tell(&db, &Status::Ready),
+                Ok(Read::Closed) => return self.tell(&db, &Status::Ready),
+                Err(error) if error.is_retryable() => {
+                    failures += 1;
+                    sys.clock.sleep(Retry::default().pause(failures, &sys.chance)).await;
+                }
+                Err(error) => return self.tell(&db, &Status::Error(error.to_string().into())),
+            }
+        }
+    }
+
+    fn bring(&self, db: &Db, writer: &StreamWriter, tick: &state::Tick) {
+        writer.note(&self.types, tick);
+        let mut writes = self.tick(tick);
+        if let Some(txid) = &tick.txid {
+            writes.retires.extend(writer.retired(txid.as_str()));
+        }
+        if let Err(error) = db.apply(writes) {
+            left_out(tick, &error);
+        }
+        if let Some(txid) = &tick.txid {
+            self.seen.add(txid.as_str());
+        }
+    }
+
+    fn tell(&self, db: &Db, status: &Status) {
+        self.types.values().for_each(|(id, _)| db.set_status(*id, status.clone()));
+    }
+}
+
+/// Rows of a stream are put, never inserted, and their keys were read with them: this is a fault.
+pub(crate) fn left_out(tick: &state::Tick, error: &dyn std::fmt::Display) {
+    tracing::error!(position = tick.first.get(), %error, "a tick does not fit and is left out");
+}

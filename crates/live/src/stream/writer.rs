@@ -1,0 +1,188 @@
+//! Writing to a stream: what is shown first lasts when it comes back.
+
+use std::{
+    future::Future,
+    pin::Pin,
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
+use log::Append;
+use parking_lot::Mutex;
+use query::{Key, TransactionId, Value};
+use smol_str::SmolStr;
+use state::{Draft, Entry, Json, TxId, TypeName};
+use sys::Sys;
+use wire::Messages;
+
+use super::{Stream, Types, seen::Seen};
+use crate::{
+    caps::TXID_WAIT_DEFAULT,
+    error::PersistError,
+    retry::Retry,
+    transaction::{Evidence, Mode, Writer, Written},
+};
+
+/// Appends transactions to a stream.
+pub(crate) struct StreamWriter {
+    stream: Stream,
+    /// What the txids of this client begin with.
+    client: String,
+    sys: Sys,
+    seen: Arc<Seen>,
+    types: OnceLock<Types>,
+    count: AtomicU64,
+    /// Held for moments, never across an await.
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// Transactions that are shown, by the txid they will come back with.
+    shown: HashMap<Box<str>, TransactionId, FixedState>,
+    /// Fields of rows that their types do not know.
+    others: HashMap<(SmolStr, SmolStr), Json, FixedState>,
+}
+
+impl StreamWriter {
+    pub(super) fn new(stream: Stream, client: String, seen: Arc<Seen>, sys: &Sys) -> Self {
+        let (types, count, state) = (OnceLock::new(), AtomicU64::new(0), Mutex::default());
+        Self { stream, client, sys: sys.clone(), seen, types, count, state }
+    }
+
+    pub(super) fn learn(&self, types: Types) {
+        let _ = self.types.set(types);
+    }
+
+    /// The transaction that came back under this txid.
+    pub(super) fn retired(&self, txid: &str) -> Option<TransactionId> {
+        self.state.lock().shown.remove(txid)
+    }
+
+    /// Remembers the fields of rows that nobody here knows, so that they survive an update.
+    pub(super) fn note(&self, types: &Types, tick: &state::Tick) {
+        for (_, entry) in tick.entries() {
+            let Entry::Write(write) = entry else { continue };
+            let Some((_, codec)) = types.get(write.type_name.as_str()) else { continue };
+            let others = write.value.as_ref().and_then(|value| codec.others(value));
+            let mut state = self.state.lock();
+            if others.is_none() && state.others.is_empty() {
+                continue;
+            }
+            let row = (write.type_name.as_str().into(), write.key.as_str().into());
+            match others {
+                Some(others) => drop(state.others.insert(row, others)),
+                None => drop(state.others.remove(&row)),
+            }
+        }
+    }
+
+    fn messages(&self, txid: &TxId, writes: &[Written]) -> Result<Messages, PersistError> {
+        let drafts = writes.iter().map(|write| self.draft(write));
+        let drafts = drafts.collect::<Result<Vec<_>, _>>()?;
+        state::transaction(txid, drafts).map_err(|error| fatal(&error))
+    }
+
+    fn draft(&self, write: &Written) -> Result<Draft, PersistError> {
+        let types =
+            self.types.get().ok_or_else(|| PersistError::fatal("the database is closing"))?;
+        let found = types.iter().find(|(_, (id, _))| *id == write.collection);
+        let (name, (_, codec)) =
+            found.ok_or_else(|| PersistError::fatal("an unknown collection"))?;
+        let type_name: TypeName = name.parse().map_err(|error| fatal(&error))?;
+        let key = key_text(&write.key);
+        let others = self.state.lock().others.get(&(name.clone(), key.as_str().into())).cloned();
+        let key: state::Key = key.parse().map_err(|error| fatal(&error))?;
+        let Some(record) = &write.row else { return Ok(Draft::delete(type_name, key)) };
+        let no_json = || PersistError::fatal("the row cannot be written as JSON");
+        let value = codec.encode(record, others.as_ref()).ok_or_else(no_json)?;
+        Ok(match write.is_insert {
+            true => Draft::insert(type_name, key, value),
+            false => Draft::update(type_name, key, value),
+        })
+    }
+
+    async fn append(
+        self: Arc<Self>,
+        txid: TxId,
+        messages: Messages,
+    ) -> Result<Evidence, PersistError> {
+        let mut failures = 0;
+        loop {
+            let append = Append::messages(messages.clone());
+            match self.stream.log.append(&self.stream.address, append).await {
+                Ok(_) => break,
+                Err(error) if error.is_retryable() && error.has_no_side_effects() => {
+                    failures += 1;
+                    let retry = Retry::default();
+                    if failures >= retry.attempts_max {
+                        return Err(PersistError { why: error.to_string(), is_retryable: true });
+                    }
+                    self.sys.clock.sleep(retry.pause(failures, &self.sys.chance)).await;
+                }
+                // It may have been stored: if so, it will come back.
+                Err(error) if !error.has_no_side_effects() => {
+                    tracing::warn!(%txid, %error, "an append left doubt: does it come back?");
+                    break;
+                }
+                Err(error) => return Err(fatal(&error)),
+            }
+        }
+        let came = self.seen.wait(txid.as_str(), TXID_WAIT_DEFAULT, &self.sys).await;
+        came.map_err(|error| PersistError { why: error.to_string(), is_retryable: true })?;
+        Ok(Evidence::Coming)
+    }
+}
+
+/// The writer of all collections of a stream.
+pub(super) struct SharedWriter(pub(super) Arc<StreamWriter>);
+
+impl Writer for SharedWriter {
+    fn mode(&self) -> Mode {
+        Mode::Remote
+    }
+
+    fn persist(
+        &self,
+        transaction: TransactionId,
+        writes: Vec<Written>,
+    ) -> Pin<Box<dyn Future<Output = Result<Evidence, PersistError>> + Send>> {
+        let number = self.0.count.fetch_add(1, Ordering::Relaxed);
+        // The time tells the lives of a client with a name of its own apart.
+        let life = self.0.sys.clock.unix_ms().get();
+        let txid = format!("{}.{life:x}.{number:x}", self.0.client);
+        let prepared = txid.parse::<TxId>().map_err(|error| fatal(&error)).and_then(|txid| {
+            let messages = self.0.messages(&txid, &writes)?;
+            Ok((txid, messages))
+        });
+        let (txid, messages) = match prepared {
+            Ok(prepared) => prepared,
+            Err(error) => return Box::pin(std::future::ready(Err(error))),
+        };
+        self.0.state.lock().shown.insert(txid.as_str().into(), transaction);
+        let this = self.0.clone();
+        Box::pin(async move {
+            let outcome = this.clone().append(txid.clone(), messages).await;
+            if outcome.is_err() {
+                this.retired(txid.as_str());
+            }
+            outcome
+        })
+    }
+}
+
+fn fatal(error: &dyn std::fmt::Display) -> PersistError {
+    PersistError::fatal(error.to_string())
+}
+
+/// The key on the wire.
+fn key_text(key: &Key) -> String {
+    match key {
+        Value::Text(text) => text.to_string(),
+        other => other.to_string(),
+    }
+}

@@ -1,0 +1,132 @@
+//! Databases over a stream.
+
+use std::time::Duration;
+
+use live::{Origin, TransactionState};
+use log::{Append, Log};
+use wire::Messages;
+
+use crate::{Message, Reply, Status, log_with_stream, message, open, run};
+
+async fn append(log: &dyn Log, address: &wire::Address, messages: &[&str]) {
+    let messages = Messages::copied(messages.iter().map(|text| text.as_bytes())).unwrap();
+    let _ = log.append(address, Append::messages(messages)).await.unwrap();
+}
+
+#[test]
+fn two_databases_of_one_stream_show_the_same() {
+    run(|sys| async move {
+        let (log, address) = log_with_stream(&sys).await;
+        let (here, there) = (open(&log, &address, &sys), open(&log, &address, &sys));
+        here.ready().await.unwrap();
+        let wrote = here.rows::<Message>().unwrap().insert(message("a", Status::Pending)).unwrap();
+        let shown = here.rows::<Message>().unwrap().get("a").unwrap();
+        assert!(!shown.is_synced(), "shown before it lasts");
+        assert_eq!(wrote.state(), TransactionState::Persisting);
+        wrote.settled().await.unwrap();
+        let mut changes = there.rows::<Message>().unwrap().changes().unwrap();
+        changes.next().await;
+        let (mine, theirs) = (here.rows::<Message>().unwrap(), there.rows::<Message>().unwrap());
+        assert_eq!(*mine.get("a").unwrap(), *theirs.get("a").unwrap());
+        assert!(mine.get("a").unwrap().is_synced());
+        let origins =
+            (mine.get("a").unwrap().meta().origin, theirs.get("a").unwrap().meta().origin);
+        assert_eq!(origins, (Origin::Local, Origin::Remote));
+        let wrote = theirs.update("a", |row| row.likes = 3).unwrap();
+        wrote.settled().await.unwrap();
+        let later = open(&log, &address, &sys);
+        later.ready().await.unwrap();
+        assert_eq!(later.rows::<Message>().unwrap().get("a").unwrap().likes, 3);
+    });
+}
+
+#[test]
+fn a_transaction_over_two_collections_is_one_tick_for_everybody() {
+    run(|sys| async move {
+        let (log, address) = log_with_stream(&sys).await;
+        let (here, there) = (open(&log, &address, &sys), open(&log, &address, &sys));
+        there.ready().await.unwrap();
+        let joined = live::from::<Reply>()
+            .left_join::<Message>(Reply::to, Message::id)
+            .select("text", Message::text);
+        let mut changes = there.changes(joined).unwrap();
+        let wrote = here.transaction(|writes| {
+            writes.insert(Reply { id: "r".into(), to: "a".into() })?;
+            writes.insert(message("a", Status::Done))
+        });
+        wrote.unwrap().settled().await.unwrap();
+        let told = changes.next().await;
+        let text = told[0].new.as_ref().unwrap().record.get("text").to_string();
+        assert_eq!((told.len(), text.as_str()), (1, r#""text of a""#));
+    });
+}
+
+#[test]
+fn fields_that_only_others_know_survive_an_update() {
+    run(|sys| async move {
+        let (log, address) = log_with_stream(&sys).await;
+        let row = r#"{"id":"a","text":"t","status":"pending","theirs":{"x":1.5}}"#;
+        let insert = format!(
+            r#"{{"type":"message","key":"a","value":{row},"headers":{{"operation":"insert"}}}}"#
+        );
+        append(&*log, &address, &[&insert]).await;
+        let db = open(&log, &address, &sys);
+        db.ready().await.unwrap();
+        let messages = db.rows::<Message>().unwrap();
+        messages.update("a", |row| row.likes = 7).unwrap().settled().await.unwrap();
+        let chunk = log.read(&address, wire::ReadFrom::Start, 1 << 20).await.unwrap();
+        let last = String::from_utf8(chunk.messages().last().unwrap().to_vec()).unwrap();
+        assert!(last.contains(r#""theirs":{"x":1.5}"#) && last.contains(r#""likes":7"#), "{last}");
+    });
+}
+
+#[test]
+fn a_remote_change_to_another_field_shows_through() {
+    run(|sys| async move {
+        let (log, address) = log_with_stream(&sys).await;
+        let (here, there) = (open(&log, &address, &sys), open(&log, &address, &sys));
+        here.ready().await.unwrap();
+        let messages = here.rows::<Message>().unwrap();
+        messages.insert(message("a", Status::Pending)).unwrap().settled().await.unwrap();
+        there.ready().await.unwrap();
+        let mut seen = here.rows::<Message>().unwrap().changes().unwrap();
+        seen.take();
+        // Shown here at once; the other one comes by the stream while this is on its way.
+        let mine = messages.update("a", |row| row.likes = 1).unwrap();
+        assert_eq!(messages.get("a").unwrap().likes, 1);
+        mine.settled().await.unwrap();
+        let theirs = there.rows::<Message>().unwrap();
+        theirs.update("a", |row| row.status = Status::Done).unwrap().settled().await.unwrap();
+        while messages.get("a").unwrap().status != Status::Done {
+            seen.next().await;
+        }
+        assert!(messages.get("a").unwrap().is_synced());
+    });
+}
+
+#[test]
+fn rows_that_do_not_fit_are_left_out_and_the_rest_goes_on() {
+    run(|sys| async move {
+        let (log, address) = log_with_stream(&sys).await;
+        let event = |kind: &str, key: &str, value: &str| {
+            let headers = r#"{"operation":"insert","txid":"t9"}"#;
+            format!(r#"{{"type":"{kind}","key":"{key}","value":{value},"headers":{headers}}}"#)
+        };
+        let unfit = event("message", "a", r#"{"id":"a","text":1}"#);
+        let (unknown, fit) = (event("unknown", "a", "{}"), event("reply", "r", r#"{"to":"a"}"#));
+        append(&*log, &address, &[&unfit, &unknown, &fit]).await;
+        let db = open(&log, &address, &sys);
+        db.ready().await.unwrap();
+        db.await_txid("t9", Duration::from_secs(1)).await.unwrap();
+        assert!(db.await_txid("never", Duration::from_secs(1)).await.is_err());
+        assert!(db.rows::<Message>().unwrap().is_empty());
+        // The key is taken from the message where the row leaves it out.
+        assert_eq!(db.rows::<Reply>().unwrap().get("r").unwrap().id, "r");
+        let reset = r#"{"headers":{"control":"reset"}}"#;
+        let mut changes = db.rows::<Reply>().unwrap().changes().unwrap();
+        changes.take();
+        append(&*log, &address, &[reset]).await;
+        changes.next().await;
+        assert!(db.rows::<Reply>().unwrap().is_empty());
+    });
+}
