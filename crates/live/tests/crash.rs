@@ -1,0 +1,191 @@
+//! A durable effect in a real process that is killed at each of its durable writes: every
+//! transition is delivered, and what its handler commits is written once.
+//!
+//! The test starts itself as a child. The child writes messages, lets them enter and leave a
+//! query, and answers every transition by a row; the parent kills it at the n-th write, for every
+//! n, starts it again, and looks at what is left.
+
+#![allow(clippy::disallowed_methods, reason = "processes and files are real here")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    env, fs,
+    io::Write,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    sync::{Arc, OnceLock},
+};
+
+use live::{ChangeKind, Context, Event, HandlerError, Row, StreamDb};
+use log::{Create, Log, file::FileLog};
+use serde::{Deserialize, Serialize};
+use sys::{
+    Sys,
+    disk::{KillDisk, KillMode, KillPoint, RealDisk},
+};
+use wire::{Address, StreamPath};
+
+const DIR: &str = "LIVE_CRASH_DIR";
+const KILL_AT: &str = "LIVE_CRASH_AT";
+const MESSAGES: usize = 4;
+
+#[derive(Clone, Debug, Serialize, Deserialize, Row)]
+struct Message {
+    id: String,
+    is_open: bool,
+}
+
+/// One for each transition; the key tells which.
+#[derive(Clone, Debug, Serialize, Deserialize, Row)]
+struct Answer {
+    id: String,
+}
+
+#[test]
+fn killed_at_every_write_and_nothing_is_lost_or_done_twice() {
+    if env::var_os(DIR).is_some() {
+        return;
+    }
+    let scratch = scratch();
+    let writes = count_writes(scratch.path());
+    assert!(writes > 20, "{writes} writes are too few to be worth killing at");
+    for at in 1..=writes {
+        for mode in ["", "torn"] {
+            let dir = scratch.path().join(format!("{at}{mode}"));
+            let first = live_once(&dir, Some(&format!("{at}{mode}")));
+            let second = live_once(&dir, None);
+            assert!(second, "write {at}{mode}: the second life did not come to its end");
+            check(&dir, &format!("killed at write {at}{mode} (killed: {})", !first));
+            fs::remove_dir_all(&dir).unwrap();
+        }
+    }
+}
+
+/// The other process.
+#[test]
+fn child() {
+    let Some(dir) = env::var_os(DIR) else { return };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(live(PathBuf::from(dir)));
+}
+
+fn scratch() -> tempfile::TempDir {
+    let memory = Path::new("/dev/shm");
+    if memory.is_dir() {
+        tempfile::tempdir_in(memory).unwrap()
+    } else {
+        tempfile::tempdir().unwrap()
+    }
+}
+
+fn count_writes(scratch: &Path) -> u64 {
+    let dir = scratch.join("count");
+    assert!(live_once(&dir, None));
+    check(&dir, "never killed");
+    fs::read_to_string(dir.join("writes")).unwrap().parse().unwrap()
+}
+
+/// Lives once; true if it came to its end.
+fn live_once(dir: &Path, kill_at: Option<&str>) -> bool {
+    fs::create_dir_all(dir).unwrap();
+    let mut command = Command::new(env::current_exe().unwrap());
+    command.args(["--exact", "child", "--quiet"]).env(DIR, dir);
+    if let Some(at) = kill_at {
+        command.env(KILL_AT, at);
+    }
+    command.stdout(Stdio::null()).stderr(Stdio::null()).status().unwrap().success()
+}
+
+/// The disk of a child: it counts, or it kills.
+fn disk() -> Arc<KillDisk> {
+    let Ok(at) = env::var(KILL_AT) else { return Arc::new(KillDisk::counter(Arc::new(RealDisk))) };
+    let mode = if at.ends_with("torn") { KillMode::Torn } else { KillMode::Before };
+    let at = at.trim_end_matches("torn").parse().unwrap();
+    Arc::new(KillDisk::new(Arc::new(RealDisk), KillPoint { at, mode }))
+}
+
+/// Whatever happened before: all messages are written and closed, all transitions answered.
+async fn live(dir: PathBuf) {
+    let disk = disk();
+    let sys = Sys { disk: disk.clone(), ..Sys::real() };
+    let data = dir.join("data");
+    let log: Arc<dyn Log> = Arc::new(FileLog::open(&sys, &data, Default::default()).await.unwrap());
+    let address: Address = StreamPath::from_url("session").unwrap().into();
+    let json = "application/json".parse().unwrap();
+    let create = Create { content_type: Some(json), ..Create::default() };
+    let _ = log.create(&address, create).await.unwrap();
+    let db = StreamDb::builder(log, address, &sys).with::<Message>().with::<Answer>();
+    let db = db.open().unwrap();
+    db.ready().await.unwrap();
+    let open = live::from::<Message>().filter(Message::is_open.eq(true));
+    let (seen, effect) = (dir.join("seen"), db.durable_effect("answer", open));
+    let answer = move |event, context| answer(seen.clone(), event, context);
+    let effect = effect.on_enter(answer.clone()).on_exit(answer).start().unwrap();
+    write(&db).await;
+    let answers = db.rows::<Answer>().unwrap();
+    let mut changes = answers.changes().unwrap();
+    while answers.len() < 2 * MESSAGES {
+        changes.next().await;
+    }
+    effect.dispose().await;
+    fs::write(dir.join("writes"), disk.count().to_string()).unwrap();
+}
+
+/// Every message is opened, and closed again.
+async fn write(db: &StreamDb) {
+    let messages = db.rows::<Message>().unwrap();
+    for number in 0..MESSAGES {
+        let id = format!("m{number}");
+        if messages.get(id.as_str()).is_none() {
+            let row = Message { id: id.clone(), is_open: true };
+            messages.insert(row).unwrap().settled().await.unwrap();
+        }
+        if messages.get(id.as_str()).unwrap().is_open {
+            let closed = messages.update(id.as_str(), |row| row.is_open = false);
+            closed.unwrap().settled().await.unwrap();
+        }
+    }
+}
+
+/// Notes that it was called, outside of the stream, and answers.
+async fn answer(seen: PathBuf, event: Event<Message>, ctx: Context) -> Result<(), HandlerError> {
+    static NOTES: OnceLock<parking_lot::Mutex<fs::File>> = OnceLock::new();
+    let open = || fs::OpenOptions::new().create(true).append(true).open(&seen).unwrap();
+    let notes = NOTES.get_or_init(|| parking_lot::Mutex::new(open()));
+    let kind = if event.kind() == ChangeKind::Enter { "enter" } else { "exit" };
+    let (key, position) = (event.row().id.clone(), event.id().position);
+    writeln!(notes.lock(), "{kind} {key} {position}").unwrap();
+    let answer = Answer { id: format!("{kind} {key} {position}") };
+    ctx.commit(|rows| rows.put(&answer)).await?;
+    Ok(())
+}
+
+/// Looks at what is left, with nobody at work.
+fn check(dir: &Path, what: &str) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let answers: Vec<String> = runtime.block_on(async {
+        let sys = Sys::real();
+        let log = FileLog::open(&sys, &dir.join("data"), Default::default()).await.unwrap();
+        let address = StreamPath::from_url("session").unwrap();
+        let db = StreamDb::builder(Arc::new(log), address, &sys).with::<Answer>().open().unwrap();
+        db.ready().await.unwrap();
+        db.rows::<Answer>().unwrap().rows().iter().map(|row| row.id.clone()).collect()
+    });
+    // Each transition has one answer, and one id under which it was delivered.
+    let mut by_transition: BTreeMap<&str, usize> = BTreeMap::new();
+    for answer in &answers {
+        let (transition, _) = answer.rsplit_once(' ').unwrap();
+        *by_transition.entry(transition).or_default() += 1;
+    }
+    let expected: BTreeMap<String, usize> = (0..MESSAGES)
+        .flat_map(|number| ["enter", "exit"].map(|kind| (format!("{kind} m{number}"), 1)))
+        .collect();
+    let found: BTreeMap<_, _> =
+        by_transition.into_iter().map(|(name, count)| (name.to_owned(), count)).collect();
+    assert_eq!(found, expected, "{what}");
+    let seen = fs::read_to_string(dir.join("seen")).unwrap();
+    let seen: BTreeSet<&str> = seen.lines().collect();
+    let answered: BTreeSet<&str> = answers.iter().map(String::as_str).collect();
+    assert_eq!(seen, answered, "{what}: delivered again, an event has the same id");
+}
