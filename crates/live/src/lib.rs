@@ -30,6 +30,11 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+/// The guide, compiled.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/live.md")]
+pub struct Guide;
+
 mod cancel;
 pub mod caps;
 mod changes;

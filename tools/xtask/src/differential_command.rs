@@ -111,7 +111,7 @@ fn report(plan: &Plan, verdict: &Verdict, started: Instant, tally: &mut Tally) {
 fn driver(metadata: &Metadata) -> Result<Program> {
     let mut targets = metadata.members().flat_map(|package| &package.targets);
     let exists = targets.any(|target| target.is("bin") && target.name == DRIVER);
-    ensure!(exists, "there is no program `{DRIVER}` yet; try `--against oracle`");
+    ensure!(exists, "there is no program `{DRIVER}`; try `--against oracle`");
     ensure!(
         succeeds(cargo().args(["build", "-p", "conformance", "--bin", DRIVER]))?,
         "`{DRIVER}` does not build"

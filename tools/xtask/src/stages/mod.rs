@@ -16,7 +16,13 @@ use conformance::{Engine, Scope};
 
 pub(crate) use self::{cargo_test::simulate, report::print_failures};
 use crate::{
-    args::Args, cargo::build_workspace, conformance_command, fuzz, metadata::Metadata, tally::Tally,
+    args::Args,
+    cargo::build_workspace,
+    conformance_command,
+    differential_command::{self, Right},
+    fuzz,
+    metadata::Metadata,
+    tally::Tally,
 };
 
 /// One part of the test run.
@@ -41,7 +47,7 @@ pub(crate) const STAGES: &[Stage] = &[
     Stage { name: "simulation", minutes: 3, work: Work::Now(run_simulation) },
     Stage { name: "conformance", minutes: 5, work: Work::Now(run_conformance) },
     Stage { name: "crash", minutes: 5, work: Work::Now(cargo_test::run_crash) },
-    Stage { name: "differential", minutes: 4, work: Work::Planned },
+    Stage { name: "differential", minutes: 4, work: Work::Now(run_differential) },
     Stage { name: "browser", minutes: 4, work: Work::Planned },
     Stage { name: "reserve", minutes: 1, work: Work::Planned },
 ];
@@ -130,6 +136,12 @@ fn run_conformance(run: &Run) -> Result<Tally> {
     let interop = conformance_command::run_engines(&run.metadata, &run.engines, &Scope::Interop);
     tally.merge(interop);
     Ok(tally)
+}
+
+fn run_differential(run: &Run) -> Result<Tally> {
+    ensure!(build_workspace()?, "the workspace does not build");
+    let plan = differential_command::plan_by_default();
+    differential_command::compare(&run.metadata, &plan, Right::Driver)
 }
 
 #[cfg(test)]
