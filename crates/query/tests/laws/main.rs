@@ -1,0 +1,13 @@
+//! What must hold whatever the rows, the queries and the order of events: the engine against an
+//! evaluator that knows nothing of it, and the defects of others, by name.
+
+mod choices;
+mod effects;
+mod generate;
+mod laws;
+mod model;
+mod naive;
+mod optimistic;
+mod refusals;
+mod values;
+mod world;
