@@ -119,8 +119,8 @@ fn body(c: &mut Choices, depth: usize) -> (Query, Vec<Known>) {
         let kind = c.pick(&kinds);
         let pairs = 1 + usize::from(c.chance(1, 5));
         let on = (0..pairs).map(|_| {
-            let own = column_of(c, std::slice::from_ref(&known));
-            let pair = (column_of(c, &sources), own);
+            let own = qualified(c, std::slice::from_ref(&known));
+            let pair = (qualified(c, &sources), own);
             if c.chance(1, 4) { (pair.1, pair.0) } else { pair }
         });
         query.joins.push(Join { kind, source, on: on.collect() });
@@ -260,12 +260,10 @@ fn named(select: Vec<(String, Expr)>) -> Vec<(smol_str::SmolStr, Expr)> {
 fn include(c: &mut Choices, outer: &Sources, depth: usize) -> Expr {
     let (mut query, sources) = body(c, depth.min(1));
     let form = c.pick(&[Form::List, Form::Text, Form::One]);
-    let tie = [column_of(c, &sources), qualified(c, outer)];
+    let tie = [qualified(c, &sources), qualified(c, outer)];
     let tie = if c.chance(1, 3) { [tie[1].clone(), tie[0].clone()] } else { tie };
     let at = c.below(query.filters.len() + 1);
     query.filters.insert(at, Expr::call("eq", tie));
-    // A reference without an alias could be one of either query.
-    query.filters[at] = Expr::call("and", [query.filters[at].clone()]);
     if form == Form::Text {
         query.select = Some(named(vec![("text".into(), scalar(c, &sources))]));
         orders(c, &mut query, |c| scalar(c, &sources));

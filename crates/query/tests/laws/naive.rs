@@ -161,11 +161,11 @@ impl Scope<'_> {
             let (_, expr) = select.iter().find(|(name, _)| *name == path[1]).unwrap();
             return self.eval(expr);
         }
-        let slot = self.context.query.sources().position(|source| source.alias == path[0]);
-        let (slot, rest) = match (slot, self.context.outer) {
+        let (slot, rest) = match (self.slot(&path[0]), self.context.outer) {
             (Some(slot), _) => (slot, &path[1..]),
-            (None, Some(outer)) => return outer.reference(path),
-            (None, None) => (0, path),
+            (None, Some(outer)) if outer.knows(&path[0]) => return outer.reference(path),
+            // A column of the only source.
+            (None, _) => (0, path),
         };
         // Joins are evaluated when not all sources are there yet.
         let Some(Some(fact)) = self.item.facts.get(slot) else { return Value::Missing };
@@ -176,6 +176,14 @@ impl Scope<'_> {
             [column] => fact.row.get(column.as_str()).cloned().unwrap_or_default(),
             _ => panic!("the evaluator does not go into {path:?}"),
         }
+    }
+
+    fn slot(&self, alias: &str) -> Option<usize> {
+        self.context.query.sources().position(|source| source.alias == alias)
+    }
+
+    fn knows(&self, alias: &str) -> bool {
+        self.slot(alias).is_some() || self.context.outer.is_some_and(|outer| outer.knows(alias))
     }
 
     fn include(&self, include: &Include) -> Value {

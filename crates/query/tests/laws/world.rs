@@ -160,7 +160,7 @@ impl World {
     #[track_caller]
     pub fn check_live(&self, id: QueryId, query: &Query) {
         let expected = naive::answer(query, &self.model);
-        assert_eq!(self.result(id), expected, "live {query:#?}\n{}", self.db.explain(id));
+        assert_eq!(self.result(id), expected, "live {query:?}\n{}", self.db.explain(id));
         assert_eq!(self.db.result_len(id), expected.len());
         for entry in self.db.result(id) {
             assert_eq!(self.db.result_get(id, &entry.key), Some(entry));
@@ -170,7 +170,7 @@ impl World {
     #[track_caller]
     pub fn check_once(&mut self, query: &Query) {
         let rows: Vec<_> = self.db.once(query).unwrap().iter().map(|entry| fact(entry)).collect();
-        assert_eq!(rows, naive::answer(query, &self.model), "once {query:#?}");
+        assert_eq!(rows, naive::answer(query, &self.model), "once {query:?}");
     }
 }
 
@@ -193,7 +193,7 @@ pub fn changes_of(published: &Published, id: QueryId) -> &[Change] {
 pub fn fold(folded: &mut Folded, changes: &[Change]) {
     let mut told = std::collections::BTreeSet::new();
     for change in changes {
-        assert!(told.insert(&change.key), "{} is told twice in {changes:#?}", change.key);
+        assert!(told.insert(&change.key), "{} is told twice in {changes:?}", change.key);
         let before = match &change.new {
             Some(new) => folded.insert(change.key.clone(), new.clone()),
             None => folded.remove(&change.key),
@@ -202,11 +202,11 @@ pub fn fold(folded: &mut Folded, changes: &[Change]) {
             (None, Some(_)) => ChangeKind::Enter,
             (Some(_), Some(_)) => ChangeKind::Update,
             (Some(_), None) => ChangeKind::Exit,
-            (None, None) => panic!("{} never was and is not: {change:#?}", change.key),
+            (None, None) => panic!("{} never was and is not: {change:?}", change.key),
         };
-        assert_eq!(change.kind(), kind, "{change:#?}");
-        assert_eq!(before, change.old, "how it was: {change:#?}");
-        assert!(change.new.as_ref().is_none_or(|new| new.key == change.key), "{change:#?}");
+        assert_eq!(change.kind(), kind, "{change:?}");
+        assert_eq!(before, change.old, "how it was: {change:?}");
+        assert!(change.new.as_ref().is_none_or(|new| new.key == change.key), "{change:?}");
     }
 }
 
