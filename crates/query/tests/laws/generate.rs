@@ -10,6 +10,9 @@ use crate::{
 /// The columns rows may have; every row has the first.
 const COLUMNS: [&str; 6] = ["id", "a", "b", "s", "ref", "tags"];
 
+/// How many sources a query has, or few more: joins of more take long to work out naively.
+const SOURCES: usize = 5;
+
 pub fn key(c: &mut Choices) -> Value {
     match c.below(7) {
         5 => "one".into(),
@@ -89,6 +92,7 @@ type Sources = [Known];
 
 /// A query of any shape.
 pub fn query(c: &mut Choices) -> Query {
+    c.limit_sources(SOURCES);
     let (mut query, _) = shaped(c, 2);
     if c.chance(1, 6) {
         query.view = View::Synced;
@@ -113,7 +117,8 @@ fn body(c: &mut Choices, depth: usize) -> (Query, Vec<Known>) {
     let (from, known) = source(c, depth);
     let (mut query, mut sources) = (Query::of(from), vec![known]);
     let joins = [0, 0, 0, 1, 1, 2];
-    for _ in 0..c.pick(&joins) {
+    let joins = c.pick(&joins).min(c.sources_left());
+    for _ in 0..joins {
         let (source, known) = source(c, depth);
         let kinds = [JoinKind::Inner, JoinKind::Left, JoinKind::Right, JoinKind::Full];
         let kind = c.pick(&kinds);
@@ -133,7 +138,7 @@ fn body(c: &mut Choices, depth: usize) -> (Query, Vec<Known>) {
 
 fn source(c: &mut Choices, depth: usize) -> (Source, Known) {
     let alias = c.name();
-    let kind = if depth == 0 { 0 } else { c.below(8) };
+    let kind = if depth == 0 || c.sources_left() == 0 { 0 } else { c.below(8) };
     let (rows, columns) = match kind {
         6 => {
             let (query, columns) = shaped(c, depth - 1);
@@ -143,6 +148,7 @@ fn source(c: &mut Choices, depth: usize) -> (Source, Known) {
         }
         7 => union(c, depth - 1),
         _ => {
+            c.take_source();
             let name = c.pick(&COLLECTIONS);
             (Rows::Collection(name.into()), COLUMNS.map(String::from).into())
         }
@@ -152,7 +158,7 @@ fn source(c: &mut Choices, depth: usize) -> (Source, Known) {
 
 /// What can be asked of a union is what its first branch selects.
 fn union(c: &mut Choices, depth: usize) -> (Rows, Vec<String>) {
-    let count = 1 + c.below(3);
+    let count = 1 + c.below(3).min(c.sources_left());
     let mut branches: Vec<_> = (0..count).map(|_| shaped(c, depth)).collect();
     for (query, _) in &mut branches {
         query.view = if c.chance(1, 5) { View::Synced } else { View::Visible };
@@ -243,7 +249,8 @@ fn selected(c: &mut Choices, query: &mut Query, sources: &Sources, depth: usize)
         2 => Expr::path(["$selected", &c.pick(&shown)]),
         _ => scalar(c, sources),
     });
-    for _ in 0..c.pick(&[0, 1, 1, 2]) {
+    let includes = c.pick(&[0, 1, 1, 2]).min(c.sources_left());
+    for _ in 0..includes {
         let at = c.below(select.len() + 1);
         select.insert(at, (c.name(), include(c, sources, depth)));
     }
