@@ -167,7 +167,7 @@ impl Planner {
             let plan = self.plan(query, scope.catalog, view)?;
             let names = column_names(&plan.columns, scope.catalog);
             let places = names.iter().map(|name| Shape::learn(&mut shape, name));
-            let places = places.collect::<Result<Box<[_]>, _>>();
+            let places = places.collect::<Result<Vec<_>, _>>();
             columns.push(places.map_err(|_| QueryError::TooLarge)?);
             branches.push(plan);
         }
