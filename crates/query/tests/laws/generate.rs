@@ -10,6 +10,9 @@ use crate::{
 /// The columns rows may have; every row has the first.
 const COLUMNS: [&str; 6] = ["id", "a", "b", "s", "ref", "tags"];
 
+/// Columns that few rows have, so that most are learned late.
+const LATE: [&str; 4] = ["x", "y", "z", "w"];
+
 /// How many sources a query has, or few more: joins of more take long to work out naively.
 const SOURCES: usize = 5;
 
@@ -43,6 +46,9 @@ fn columns(c: &mut Choices) -> Row {
             row.insert((*column).into(), value);
         }
     }
+    if c.chance(1, 8) {
+        row.insert(c.pick(&LATE).into(), c.below(3).into());
+    }
     row
 }
 
@@ -71,7 +77,8 @@ pub fn local(c: &mut Choices) -> Vec<(usize, Local)> {
     let write = |c: &mut Choices| match c.below(8) {
         0..3 => Local::Insert(row(c)),
         6 => Local::Delete(key(c)),
-        7 => Local::Update(key(c), row(c)),
+        7 => Local::Update(key(c), columns(c)),
+        5 if c.chance(1, 4) => Local::Update(key(c), row(c)),
         _ => {
             let column = c.pick(&COLUMNS[1..]);
             let value = column_value(c, column);

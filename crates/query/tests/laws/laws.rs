@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// How often each law is tried.
-const CASES: u32 = 2_000;
+const CASES: u32 = 20_000;
 
 fn cases(count: u32) -> ProptestConfig {
     ProptestConfig { cases: count, max_shrink_iters: 5_000, ..ProptestConfig::default() }

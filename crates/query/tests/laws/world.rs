@@ -51,9 +51,11 @@ pub fn step(c: &mut Choices, begun: &mut u64) -> Step {
 }
 
 pub fn steps(c: &mut Choices, most: usize) -> Vec<Step> {
-    let mut begun = 0;
     let count = 1 + c.below(most);
-    (0..count).map(|_| step(c, &mut begun)).collect()
+    let mut begun = c.below(3) as u64;
+    let mut steps = vec![Step::Begin; begun as usize];
+    steps.extend((0..count).map(|_| step(c, &mut begun)));
+    steps
 }
 
 impl World {
