@@ -138,8 +138,7 @@ impl Planner {
             }
             Rows::Query(query) => {
                 self.note(&format!("sub-query {alias}"));
-                let view = if query.view == View::Synced { View::Synced } else { view };
-                let plan = self.plan(query, scope.catalog, view)?;
+                let plan = self.plan(query, scope.catalog, narrowed(query, view))?;
                 let columns = plan.columns.clone();
                 (Node::Query(Box::new(plan)), columns)
             }
@@ -164,7 +163,7 @@ impl Planner {
         self.note(&format!("union of {}", queries.len()));
         let (mut branches, mut columns, mut shape) = (Vec::new(), Vec::new(), Arc::default());
         for query in queries {
-            let plan = self.plan(query, scope.catalog, view)?;
+            let plan = self.plan(query, scope.catalog, narrowed(query, view))?;
             let names = column_names(&plan.columns, scope.catalog);
             let places = names.iter().map(|name| Shape::learn(&mut shape, name));
             let places = places.collect::<Result<Vec<_>, _>>();
@@ -505,6 +504,7 @@ impl Planner {
         view: View,
     ) -> Result<Include, QueryError> {
         let query = &include.query;
+        let view = narrowed(query, view);
         check(query)?;
         self.depth += 1;
         if self.depth > DEPTH_MAX {
@@ -678,6 +678,11 @@ fn check(query: &Query) -> Result<(), QueryError> {
         return Err(QueryError::DistinctWithoutSelect);
     }
     Ok(())
+}
+
+/// What a query within another looks at: synced rows if either of both asks for them.
+fn narrowed(query: &Query, view: View) -> View {
+    if query.view == View::Synced { View::Synced } else { view }
 }
 
 /// Whether rows may come out of the joins without this source.
