@@ -203,7 +203,7 @@ impl Join {
         (key, old, new): (&Key, Option<&Item>, Option<&Item>),
         partner: Option<(&Key, &Item)>,
     ) -> Delta {
-        let other_key = partner.map_or_else(|| self.nobody(key), |(key, _)| key);
+        let other_key = partner.map_or_else(|| self.nobody(), |(key, _)| key);
         let keys = match side {
             Side::Left => [key, other_key],
             Side::Right => [other_key, key],
@@ -216,12 +216,12 @@ impl Join {
         Delta { key, old: old.map(glue), new: new.map(glue) }
     }
 
-    /// What stands for the partner of a row that has none. A group of nothing has the key null:
-    /// one on each side, both without a partner, must not become one row.
-    fn nobody(&self, key: &Key) -> &'static Value {
-        match (key, self.semantics) {
-            (Value::Null, Semantics::Sql) => &Value::Missing,
-            _ => &Value::Null,
+    /// What stands for the key of a partner that is not there. No row has it: null is the key of
+    /// the group of rows without a value, which may well be a partner.
+    fn nobody(&self) -> &'static Value {
+        match self.semantics {
+            Semantics::Sql => &Value::Missing,
+            Semantics::Tanstack => &Value::Null,
         }
     }
 

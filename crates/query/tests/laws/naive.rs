@@ -117,25 +117,17 @@ fn joined(left: Vec<Item>, join: &Join, width: usize, context: Context<'_>) -> V
         }
         if is_alone && matches!(join.kind, JoinKind::Left | JoinKind::Full) {
             let facts = own.facts.iter().cloned().chain([None]).collect();
-            let nobody = nobody_beside(&own.key);
-            out.push(Item { key: Value::list([own.key.clone(), nobody]), facts });
+            out.push(Item { key: Value::list([own.key.clone(), Value::Missing]), facts });
         }
     }
     if matches!(join.kind, JoinKind::Right | JoinKind::Full) {
         for (other, _) in right.iter().zip(&is_met).filter(|(_, is_met)| !**is_met) {
             let facts = std::iter::repeat_n(None, width).chain(other.facts.iter().cloned());
             let facts = facts.collect();
-            let nobody = nobody_beside(&other.key);
-            out.push(Item { key: Value::list([nobody, other.key.clone()]), facts });
+            out.push(Item { key: Value::list([Value::Missing, other.key.clone()]), facts });
         }
     }
     out
-}
-
-/// What stands for the partner of a row that has none. Two such rows, one of each side, must not
-/// have one key, also if both are groups whose key is null.
-fn nobody_beside(key: &Value) -> Value {
-    if *key == Value::Null { Value::Missing } else { Value::Null }
 }
 
 fn holds_equal(pair: &Item, a: &Expr, b: &Expr, context: Context<'_>) -> bool {
