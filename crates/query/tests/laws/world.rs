@@ -162,7 +162,7 @@ impl World {
     #[track_caller]
     pub fn check_live(&self, id: QueryId, query: &Query) {
         let expected = naive::answer(query, &self.model);
-        assert_eq!(self.result(id), expected, "live {query:?}\n{}", self.db.explain(id));
+        assert_eq!(self.result(id), expected, "live {}\n{}", query.to_json(), self.db.explain(id));
         assert_eq!(self.db.result_len(id), expected.len());
         for entry in self.db.result(id) {
             assert_eq!(self.db.result_get(id, &entry.key), Some(entry));
@@ -172,7 +172,7 @@ impl World {
     #[track_caller]
     pub fn check_once(&mut self, query: &Query) {
         let rows: Vec<_> = self.db.once(query).unwrap().iter().map(|entry| fact(entry)).collect();
-        assert_eq!(rows, naive::answer(query, &self.model), "once {query:?}");
+        assert_eq!(rows, naive::answer(query, &self.model), "once {}", query.to_json());
     }
 }
 
