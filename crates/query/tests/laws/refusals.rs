@@ -182,6 +182,12 @@ fn includes_out_of_place() {
         &tasks(&format!(r#","select":{{"x":{{"fn":"coalesce","args":[{include}]}}}}"#)),
         &["include", "by itself"],
     );
+    // Only the tie may name the outer query: with one source of its own, `t` would be a column.
+    let twice = note.replacen(r#""where":["#, r#""where":[{"ref":["t","done"]},"#, 1);
+    check(
+        &tasks(&format!(r#","select":{{"notes":{{"include":{twice}}}}}"#)),
+        &["t.done", "those are: n"],
+    );
     let limited = note.replacen('{', r#"{"limit":1,"#, 1);
     check(
         &tasks(&format!(r#","select":{{"notes":{{"include":{limited}}}}}"#)),
@@ -324,6 +330,8 @@ fn json_that_is_no_row() {
     let notes = db.find("notes").unwrap();
     let told = db.record(notes, &format!("{{{}}}", wide.join(","))).unwrap_err().to_string();
     assert!(told.contains(r#""notes""#) && told.contains("1024"), "{told}");
+    // What is refused has taught the collection nothing, so there is room for others.
+    db.record(notes, r#"{"id":"n2","fresh":1}"#).unwrap();
 }
 
 #[test]
