@@ -843,11 +843,7 @@ fn split_tie(query: &Query, outer: &Scope<'_>) -> Option<(Tie, Vec<ir::Expr>)> {
 
 /// A reference to the outer query beside the tie. It would be taken for a column of the only
 /// source, and be missing in every row.
-fn outer_reference(
-    query: &Query,
-    filters: &[ir::Expr],
-    outer: &Scope<'_>,
-) -> Option<Vec<SmolStr>> {
+fn outer_reference(query: &Query, filters: &[ir::Expr], outer: &Scope<'_>) -> Option<Vec<SmolStr>> {
     fn find(expr: &ir::Expr, is_outer: &impl Fn(&SmolStr) -> bool) -> Option<Vec<SmolStr>> {
         match expr {
             ir::Expr::Ref(path) => path.first().is_some_and(is_outer).then(|| path.clone()),

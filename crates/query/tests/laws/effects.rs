@@ -189,3 +189,31 @@ fn groups_of_nothing_on_both_sides_of_a_full_join_are_two_rows() {
     assert_eq!(keys[0].key, nobody(Value::Null, Value::Missing));
     assert_eq!(keys[1].key, nobody(Value::Missing, Value::Null));
 }
+
+#[test]
+fn a_text_that_was_edited_grows_again_by_what_is_added() {
+    let mut message = watched(
+        r#"{"from":{"col":"users","as":"u"},"select":{"text":{"include":{
+            "from":{"col":"posts","as":"p"},"select":{"text":{"ref":["p","text"]}},
+            "where":[{"fn":"eq","args":[{"ref":["p","by"]},{"ref":["u","id"]}]}]},"as":"text"}}}"#,
+    );
+    message.tick(&[("+users", r#"{"id":1}"#), ("+posts", r#"{"id":1,"by":1,"text":"a"}"#)]);
+    message.tick(&[("+posts", r#"{"id":2,"by":1,"text":"b"}"#)]);
+    assert_eq!(message.tick(&[("+posts", r#"{"id":1,"by":1,"text":"A"}"#)]), [r#"update "Ab""#]);
+    let posts = message.db.find("posts").unwrap();
+    let row = message.db.record(posts, r#"{"id":3,"by":1,"text":"c"}"#).unwrap();
+    let writes = vec![(posts, Write::Put(row, Default::default()))];
+    let published = message.db.apply(Tick { writes, retires: vec![] }).unwrap();
+    let change = &published.queries[0].1[0];
+    let text = |row: &Option<std::sync::Arc<query::Entry>>| match row
+        .as_ref()
+        .unwrap()
+        .record
+        .get("text")
+        .into_owned()
+    {
+        Value::Rope(rope) => rope,
+        other => panic!("{other} is no rope"),
+    };
+    assert_eq!(text(&change.new).added_to(&text(&change.old)), Some("c"));
+}

@@ -1,12 +1,15 @@
 //! The laws. Whoever breaks one is shown the smallest case that proptest found, and its seed.
 
-use proptest::prelude::*;
+use std::collections::BTreeMap;
+
+use proptest::{prelude::*, strategy::ValueTree, test_runner::TestRunner};
 use query::{Published, Query, QueryId};
 
 use crate::{
     choices::{Choices, check, choices},
     generate,
     model::Synced,
+    shape,
     world::{Folded, Step, World, changes_of, check_folded, fold, step, steps},
 };
 
@@ -30,8 +33,40 @@ fn live(world: &mut World, query: &Query) -> QueryId {
     world.db.live(query).unwrap_or_else(|error| panic!("{error}: {}", query.to_json()))
 }
 
+/// The random queries are of every shape, and most of them have rows: else the laws are empty.
+#[test]
+fn random_queries_are_of_every_shape() {
+    let mut runner = TestRunner::deterministic();
+    let (mut shapes, mut with_rows, mut refused, mut steps_taken) = (BTreeMap::new(), 0, 0, 0);
+    for _ in 0..1_000 {
+        let mut c = choices(1_200).new_tree(&mut runner).unwrap().current();
+        let (mut world, queries) = begun(&mut c, 1);
+        let id = live(&mut world, &queries[0]);
+        shape::of(&queries[0], &mut |shape| *shapes.entry(shape).or_insert(0) += 1);
+        let mut has_rows = false;
+        for step in steps(&mut c, 12) {
+            steps_taken += 1;
+            refused += usize::from(world.take(&step).is_err());
+            has_rows |= world.db.result_len(id) > 0;
+        }
+        with_rows += usize::from(has_rows);
+    }
+    for shape in shape::ALL {
+        assert!(shapes.get(shape).is_some_and(|count| *count > 20), "{shape}: {shapes:?}");
+    }
+    assert!(with_rows > 500, "only {with_rows} of 1000 have rows");
+    assert!(refused * 3 < steps_taken, "{refused} of {steps_taken} steps are refused");
+}
+
 proptest! {
     #![proptest_config(cases(CASES))]
+
+    /// A query is what its JSON says.
+    #[test]
+    fn queries_go_through_json_and_back(mut c in choices(300)) {
+        let query = generate::query(&mut c);
+        prop_assert_eq!(&Query::from_json(&query.to_json()).unwrap(), &query);
+    }
 
     /// A live query is what reading everything again would find, in its order, after every step.
     #[test]

@@ -9,5 +9,6 @@ mod model;
 mod naive;
 mod optimistic;
 mod refusals;
+mod shape;
 mod values;
 mod world;
