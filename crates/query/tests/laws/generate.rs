@@ -59,13 +59,19 @@ fn row(c: &mut Choices) -> Row {
     row
 }
 
+/// Rows to begin with.
+pub fn rows(c: &mut Choices) -> Vec<(usize, Synced)> {
+    let count = 6 + c.below(14);
+    (0..count).map(|_| (c.below(COLLECTIONS.len()), Synced::Put(row(c)))).collect()
+}
+
 /// Synced writes; the few keys make sure that some are written several times.
 pub fn synced(c: &mut Choices, most: usize) -> Vec<(usize, Synced)> {
     let count = 1 + c.below(most);
-    let write = |c: &mut Choices| match c.below(12) {
-        0..7 => Synced::Put(row(c)),
-        7 => Synced::Insert(row(c)),
-        11 => Synced::Truncate,
+    let write = |c: &mut Choices| match c.below(24) {
+        0..17 => Synced::Put(row(c)),
+        17 => Synced::Insert(row(c)),
+        23 => Synced::Truncate,
         _ => Synced::Delete(key(c)),
     };
     (0..count).map(|_| (c.below(COLLECTIONS.len()), write(c))).collect()
@@ -131,14 +137,14 @@ fn body(c: &mut Choices, depth: usize) -> (Query, Vec<Known>) {
         let kind = c.pick(&kinds);
         let pairs = 1 + usize::from(c.chance(1, 5));
         let on = (0..pairs).map(|_| {
-            let own = qualified(c, std::slice::from_ref(&known));
-            let pair = (qualified(c, &sources), own);
+            let own = joinable(c, std::slice::from_ref(&known));
+            let pair = (joinable(c, &sources), own);
             if c.chance(1, 4) { (pair.1, pair.0) } else { pair }
         });
         query.joins.push(Join { kind, source, on: on.collect() });
         sources.push(known);
     }
-    let filters = c.pick(&[0, 1, 1, 2]);
+    let filters = c.pick(&[0, 0, 0, 1, 1, 2]);
     query.filters = (0..filters).map(|_| predicate(c, &sources, 2)).collect();
     (query, sources)
 }
@@ -184,8 +190,14 @@ fn column_of(c: &mut Choices, sources: &Sources) -> Expr {
     }
 }
 
-fn constant(c: &mut Choices) -> Value {
-    let column = c.pick(&COLUMNS);
+/// A value to compare with, mostly one that the column may have.
+fn constant(c: &mut Choices, like: &Expr) -> Value {
+    let column = match like {
+        Expr::Ref(path) => COLUMNS.iter().find(|own| path.last().is_some_and(|last| last == *own)),
+        _ => None,
+    };
+    let any = c.pick(&COLUMNS);
+    let column = column.copied().filter(|_| !c.chance(1, 6)).unwrap_or(any);
     match column_value(c, column) {
         Value::Missing => Value::Null,
         value => value,
@@ -204,7 +216,10 @@ fn scalar(c: &mut Choices, sources: &Sources) -> Expr {
         10 => Expr::call("length", [column]),
         11 => Expr::call("concat", [column, Expr::val("-"), column_of(c, sources)]),
         12 => Expr::path([&*c.pick(sources).alias, "$synced"]),
-        _ => Expr::call("caseWhen", [predicate(c, sources, 0), column, Expr::val(constant(c))]),
+        _ => {
+            let constant = Expr::Val(constant(c, &column));
+            Expr::call("caseWhen", [predicate(c, sources, 0), column, constant])
+        }
     }
 }
 
@@ -212,30 +227,34 @@ fn predicate(c: &mut Choices, sources: &Sources, depth: usize) -> Expr {
     let kinds = if depth == 0 { 9 } else { 12 };
     let column = column_of(c, sources);
     match c.below(kinds) {
-        0..3 => Expr::call("eq", [column, Expr::val(constant(c))]),
+        0 => Expr::call("not", [Expr::call("isNull", [column])]),
+        1 | 2 => {
+            let constant = Expr::Val(constant(c, &column));
+            Expr::call(c.pick(&["ne", "ne", "eq"]), [column, constant])
+        }
         3 => {
-            let name = c.pick(&["gt", "gte", "lt", "lte", "ne", "eq"]);
-            Expr::call(name, [column, Expr::val(constant(c))])
+            let constant = Expr::Val(constant(c, &column));
+            Expr::call(c.pick(&["gt", "gte", "lt", "lte"]), [column, constant])
         }
         4 => Expr::call(c.pick(&["lte", "eq", "ne"]), [column, column_of(c, sources)]),
         5 => {
-            let list = Value::list((0..c.below(4)).map(|_| constant(c)).collect::<Vec<_>>());
-            Expr::call("in", [column, Expr::Val(list)])
+            let list: Vec<_> = (0..c.below(6)).map(|_| constant(c, &column)).collect();
+            Expr::call("in", [column, Expr::Val(Value::list(list))])
         }
         6 => Expr::call(c.pick(&["isNull", "isUndefined"]), [column]),
         7 => {
             let name = c.pick(&["like", "contains", "startsWith"]);
-            Expr::call(name, [column, Expr::val(c.pick(&["a", "a%", "%", "_B", ""]))])
+            Expr::call(name, [column, Expr::val(c.pick(&["", "%", "a%", "_B", "a"]))])
         }
         8 => {
             let synced = Expr::path([&*c.pick(sources).alias, "$synced"]);
-            if c.chance(1, 2) { synced } else { column }
+            if c.chance(1, 4) { column } else { synced }
         }
         9 => Expr::call("not", [predicate(c, sources, depth - 1)]),
         _ => {
             let count = c.below(4);
             let args: Vec<_> = (0..count).map(|_| predicate(c, sources, depth - 1)).collect();
-            Expr::call(c.pick(&["and", "or"]), args)
+            Expr::call(c.pick(&["or", "or", "and"]), args)
         }
     }
 }
@@ -274,7 +293,7 @@ fn named(select: Vec<(String, Expr)>) -> Vec<(smol_str::SmolStr, Expr)> {
 fn include(c: &mut Choices, outer: &Sources, depth: usize) -> Expr {
     let (mut query, sources) = body(c, depth.min(1));
     let form = c.pick(&[Form::List, Form::Text, Form::One]);
-    let tie = [qualified(c, &sources), qualified(c, outer)];
+    let tie = [joinable(c, &sources), joinable(c, outer)];
     let tie = if c.chance(1, 3) { [tie[1].clone(), tie[0].clone()] } else { tie };
     let at = c.below(query.filters.len() + 1);
     query.filters.insert(at, Expr::call("eq", tie));
@@ -296,9 +315,13 @@ fn include(c: &mut Choices, outer: &Sources, depth: usize) -> Expr {
     Expr::Include(Box::new(Include { query, form }))
 }
 
-fn qualified(c: &mut Choices, sources: &Sources) -> Expr {
+/// A column to join by, mostly one that others have the values of.
+fn joinable(c: &mut Choices, sources: &Sources) -> Expr {
     let source = c.pick(sources);
-    Expr::path([&source.alias, &c.pick(&source.columns)])
+    let is_key = |column: &&String| ["id", "ref", "$key"].contains(&column.as_str());
+    let keys: Vec<_> = source.columns.iter().filter(is_key).cloned().collect();
+    let columns = if keys.is_empty() || c.chance(1, 4) { &source.columns } else { &keys };
+    Expr::path([&source.alias, &c.pick(columns)])
 }
 
 fn distinct(c: &mut Choices, query: &mut Query, sources: &Sources) -> Vec<String> {
@@ -343,7 +366,7 @@ fn grouped(c: &mut Choices, query: &mut Query, sources: &Sources) -> Vec<String>
         query.having.push(match kinds {
             0 => Expr::call("gt", [least, Expr::val(1)]),
             1 => Expr::call("not", [Expr::call("isNull", [column(c)])]),
-            _ => Expr::call("lte", [column(c), Expr::val(constant(c))]),
+            _ => Expr::call("lte", [column(c), Expr::val(c.below(4))]),
         });
     }
     orders(c, query, column);
@@ -371,6 +394,6 @@ fn window(c: &mut Choices, query: &mut Query) {
     if query.order_by.is_empty() || c.chance(1, 2) {
         return;
     }
-    query.limit = c.chance(4, 5).then(|| c.below(6));
-    query.offset = c.pick(&[0, 0, 1, 2, 4]);
+    query.limit = c.chance(4, 5).then(|| c.pick(&[2, 1, 3, 4, 6, 0]));
+    query.offset = c.pick(&[0, 0, 0, 1, 2, 4]);
 }

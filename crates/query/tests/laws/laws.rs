@@ -13,18 +13,22 @@ use crate::{
     world::{Folded, Step, World, changes_of, check_folded, fold, step, steps},
 };
 
-/// How often each law is tried.
-const CASES: u32 = 6_000;
+/// How often each law is tried, unless PROPTEST_CASES says otherwise.
+const CASES: u32 = 3_000;
 
-fn cases(count: u32) -> ProptestConfig {
-    ProptestConfig { cases: count, max_shrink_iters: 5_000, ..ProptestConfig::default() }
+fn cases() -> ProptestConfig {
+    let config = ProptestConfig { max_shrink_iters: 5_000, ..ProptestConfig::default() };
+    match std::env::var_os("PROPTEST_CASES") {
+        Some(_) => config,
+        None => ProptestConfig { cases: CASES, ..config },
+    }
 }
 
 /// A database with some rows, and queries over them.
 fn begun(c: &mut Choices, queries: usize) -> (World, Vec<Query>) {
     let queries = (0..queries).map(|_| generate::query(c)).collect();
     let mut world = World::new();
-    let writes = generate::synced(c, 12);
+    let writes = generate::rows(c);
     let _ = world.take(&Step::Tick { writes, retires: vec![] });
     (world, queries)
 }
@@ -59,7 +63,7 @@ fn random_queries_are_of_every_shape() {
 }
 
 proptest! {
-    #![proptest_config(cases(CASES))]
+    #![proptest_config(cases())]
 
     /// A query is what its JSON says.
     #[test]

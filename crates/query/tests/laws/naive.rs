@@ -335,10 +335,7 @@ fn distinct(rows: Vec<Sorted>) -> Vec<Sorted> {
 }
 
 fn compare(order: &Order, a: &Value, b: &Value) -> Ordering {
-    let folded = |value: &Value| match value.as_text() {
-        Some(text) if order.folds_case => text.to_lowercase().into(),
-        _ => value.clone(),
-    };
+    let folded = |value| if order.folds_case { folded(value) } else { value.clone() };
     match (a.is_nothing(), b.is_nothing()) {
         (true, true) => Ordering::Equal,
         (true, false) if order.is_nulls_last => Ordering::Greater,
@@ -346,5 +343,16 @@ fn compare(order: &Order, a: &Value, b: &Value) -> Ordering {
         (false, true) => compare(order, b, a).reverse(),
         _ if order.is_descending => folded(b).cmp(&folded(a)),
         _ => folded(a).cmp(&folded(b)),
+    }
+}
+
+/// Texts in lower case, wherever they stand.
+fn folded(value: &Value) -> Value {
+    match value {
+        Value::List(list) => Value::list(list.iter().map(folded)),
+        Value::Object(object) => {
+            Value::object(object.present().map(|(name, value)| (name, folded(value))))
+        }
+        _ => value.as_text().map_or_else(|| value.clone(), |text| text.to_lowercase().into()),
     }
 }
