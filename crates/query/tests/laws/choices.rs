@@ -10,7 +10,7 @@ use std::{
 use proptest::{prelude::*, test_runner::TestCaseError};
 
 /// Checks one case. While proptest looks for a smaller one, thousands fail: only the last is told.
-pub fn check(case: impl FnOnce()) -> Result<(), TestCaseError> {
+pub(crate) fn check(case: impl FnOnce()) -> Result<(), TestCaseError> {
     static HOOK: Once = Once::new();
     thread_local!(static IS_QUIET: Cell<bool> = const { Cell::new(false) });
     HOOK.call_once(|| {
@@ -33,14 +33,14 @@ pub fn check(case: impl FnOnce()) -> Result<(), TestCaseError> {
 
 /// Numbers to decide by. When they run out, everything is as simple as it can be.
 #[derive(Clone, Debug)]
-pub struct Choices {
+pub(crate) struct Choices {
     numbers: std::vec::IntoIter<u32>,
     names: usize,
     sources: usize,
 }
 
 /// Up to this many decisions.
-pub fn choices(most: usize) -> impl Strategy<Value = Choices> {
+pub(crate) fn choices(most: usize) -> impl Strategy<Value = Choices> {
     prop::collection::vec(any::<u32>(), most / 2..most).prop_map(|numbers| Choices {
         numbers: numbers.into_iter(),
         names: 0,
@@ -50,37 +50,37 @@ pub fn choices(most: usize) -> impl Strategy<Value = Choices> {
 
 impl Choices {
     /// A number below `bound`; 0 is the simplest.
-    pub fn below(&mut self, bound: usize) -> usize {
+    pub(crate) fn below(&mut self, bound: usize) -> usize {
         let number = self.numbers.next().unwrap_or(0);
         // The high bits: small numbers must stay small.
-        (u64::from(number) * bound as u64 >> 32) as usize
+        ((u64::from(number) * bound as u64) >> 32) as usize
     }
 
     /// True in `part` of `whole` cases.
-    pub fn chance(&mut self, part: usize, whole: usize) -> bool {
+    pub(crate) fn chance(&mut self, part: usize, whole: usize) -> bool {
         self.below(whole) >= whole - part
     }
 
-    pub fn pick<T: Clone>(&mut self, from: &[T]) -> T {
+    pub(crate) fn pick<T: Clone>(&mut self, from: &[T]) -> T {
         from[self.below(from.len())].clone()
     }
 
     /// Begins a query of at most so many sources, or few more.
-    pub fn limit_sources(&mut self, most: usize) {
+    pub(crate) fn limit_sources(&mut self, most: usize) {
         self.sources = most;
     }
 
     /// How many sources there may be yet.
-    pub fn sources_left(&self) -> usize {
+    pub(crate) fn sources_left(&self) -> usize {
         self.sources
     }
 
-    pub fn take_source(&mut self) {
+    pub(crate) fn take_source(&mut self) {
         self.sources = self.sources.saturating_sub(1);
     }
 
     /// A name that was not given before.
-    pub fn name(&mut self) -> String {
+    pub(crate) fn name(&mut self) -> String {
         self.names += 1;
         format!("q{}", self.names)
     }

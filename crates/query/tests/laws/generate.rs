@@ -16,7 +16,7 @@ const LATE: [&str; 4] = ["x", "y", "z", "w"];
 /// How many sources a query has, or few more: joins of more take long to work out naively.
 const SOURCES: usize = 5;
 
-pub fn key(c: &mut Choices) -> Value {
+pub(crate) fn key(c: &mut Choices) -> Value {
     match c.below(7) {
         5 => "one".into(),
         6 => Value::number(1.5),
@@ -60,13 +60,13 @@ fn row(c: &mut Choices) -> Row {
 }
 
 /// Rows to begin with.
-pub fn rows(c: &mut Choices) -> Vec<(usize, Synced)> {
+pub(crate) fn rows(c: &mut Choices) -> Vec<(usize, Synced)> {
     let count = 6 + c.below(14);
     (0..count).map(|_| (c.below(COLLECTIONS.len()), Synced::Put(row(c)))).collect()
 }
 
 /// Synced writes; the few keys make sure that some are written several times.
-pub fn synced(c: &mut Choices, most: usize) -> Vec<(usize, Synced)> {
+pub(crate) fn synced(c: &mut Choices, most: usize) -> Vec<(usize, Synced)> {
     let count = 1 + c.below(most);
     let write = |c: &mut Choices| match c.below(24) {
         0..17 => Synced::Put(row(c)),
@@ -78,7 +78,7 @@ pub fn synced(c: &mut Choices, most: usize) -> Vec<(usize, Synced)> {
 }
 
 /// Writes of a transaction, some of which may have to be refused.
-pub fn local(c: &mut Choices) -> Vec<(usize, Local)> {
+pub(crate) fn local(c: &mut Choices) -> Vec<(usize, Local)> {
     let count = 1 + c.below(3);
     let write = |c: &mut Choices| match c.below(8) {
         0..3 => Local::Insert(row(c)),
@@ -104,7 +104,7 @@ struct Known {
 type Sources = [Known];
 
 /// A query of any shape.
-pub fn query(c: &mut Choices) -> Query {
+pub(crate) fn query(c: &mut Choices) -> Query {
     c.limit_sources(SOURCES);
     let (mut query, _) = shaped(c, 2);
     if c.chance(1, 6) {
@@ -269,8 +269,7 @@ fn rows_as_they_are(c: &mut Choices, query: &mut Query, sources: &Sources) -> Ve
 
 fn selected(c: &mut Choices, query: &mut Query, sources: &Sources, depth: usize) -> Vec<String> {
     let mut select: Vec<_> = (0..1 + c.below(3)).map(|_| (c.name(), scalar(c, sources))).collect();
-    let names: Vec<_> = select.iter().map(|(name, _)| name.clone()).collect();
-    let shown = names.clone();
+    let shown: Vec<_> = select.iter().map(|(name, _)| name.clone()).collect();
     orders(c, query, |c| match c.below(3) {
         2 => Expr::path(["$selected", &c.pick(&shown)]),
         _ => scalar(c, sources),

@@ -5,19 +5,19 @@ use std::{collections::BTreeMap, rc::Rc};
 use query::{Value, View};
 
 /// The columns of a row that are there.
-pub type Row = BTreeMap<String, Value>;
+pub(crate) type Row = BTreeMap<String, Value>;
 
 /// A row with its key.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Fact {
-    pub key: Value,
-    pub row: Row,
-    pub is_pending: bool,
+pub(crate) struct Fact {
+    pub(crate) key: Value,
+    pub(crate) row: Row,
+    pub(crate) is_pending: bool,
 }
 
 /// A synced write to a collection.
 #[derive(Clone, Debug)]
-pub enum Synced {
+pub(crate) enum Synced {
     Put(Row),
     Insert(Row),
     Delete(Value),
@@ -26,7 +26,7 @@ pub enum Synced {
 
 /// A write of a transaction.
 #[derive(Clone, Debug)]
-pub enum Local {
+pub(crate) enum Local {
     Insert(Row),
     Update(Value, Row),
     Delete(Value),
@@ -34,19 +34,23 @@ pub enum Local {
 
 /// Collections by number, transactions by number.
 #[derive(Clone, Debug, Default)]
-pub struct Model {
-    pub synced: [BTreeMap<Value, Row>; COLLECTIONS.len()],
-    pub open: BTreeMap<u64, Vec<(usize, Local)>>,
+pub(crate) struct Model {
+    pub(crate) synced: [BTreeMap<Value, Row>; COLLECTIONS.len()],
+    pub(crate) open: BTreeMap<u64, Vec<(usize, Local)>>,
 }
 
-pub const COLLECTIONS: [&str; 3] = ["users", "posts", "notes"];
+pub(crate) const COLLECTIONS: [&str; 3] = ["users", "posts", "notes"];
 
 /// A write that must be refused.
 #[derive(Debug)]
-pub struct Refused;
+pub(crate) struct Refused;
 
 impl Model {
-    pub fn apply(&mut self, writes: &[(usize, Synced)], retires: &[u64]) -> Result<(), Refused> {
+    pub(crate) fn apply(
+        &mut self,
+        writes: &[(usize, Synced)],
+        retires: &[u64],
+    ) -> Result<(), Refused> {
         let mut synced = self.synced.clone();
         for (collection, write) in writes {
             let rows = &mut synced[*collection];
@@ -67,7 +71,7 @@ impl Model {
         Ok(())
     }
 
-    pub fn mutate(&mut self, id: u64, writes: &[(usize, Local)]) -> Result<(), Refused> {
+    pub(crate) fn mutate(&mut self, id: u64, writes: &[(usize, Local)]) -> Result<(), Refused> {
         let mut after = self.clone();
         for (collection, write) in writes {
             let visible = after.visible(*collection);
@@ -108,7 +112,7 @@ impl Model {
         rows
     }
 
-    pub fn rows(&self, collection: usize, view: View) -> Vec<Rc<Fact>> {
+    pub(crate) fn rows(&self, collection: usize, view: View) -> Vec<Rc<Fact>> {
         let fact = |key: &Value, row: &Row, is_pending| {
             Rc::new(Fact { key: key.clone(), row: row.clone(), is_pending })
         };

@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// The rows of a query, in order.
-pub fn answer(query: &Query, model: &Model) -> Vec<Fact> {
+pub(crate) fn answer(query: &Query, model: &Model) -> Vec<Fact> {
     rows(query, model, query.view, None).into_iter().map(|row| row.fact).collect()
 }
 
@@ -56,7 +56,7 @@ fn rows(query: &Query, model: &Model, view: View, outer: Option<&Scope<'_>>) -> 
     let context = Context { query, model, view, outer };
     let mut items = source_items(&query.from, model, view);
     for (index, join) in query.joins.iter().enumerate() {
-        items = joined(items, join, index + 1, context);
+        items = joined(&items, join, index + 1, context);
     }
     items.retain(|item| {
         query.filters.iter().all(|filter| values::is_true(&context.eval(item, filter)))
@@ -101,11 +101,11 @@ fn source_items(source: &Source, model: &Model, view: View) -> Vec<Item> {
     }
 }
 
-fn joined(left: Vec<Item>, join: &Join, width: usize, context: Context<'_>) -> Vec<Item> {
+fn joined(left: &[Item], join: &Join, width: usize, context: Context<'_>) -> Vec<Item> {
     let right = source_items(&join.source, context.model, context.view);
     let mut out = Vec::new();
     let mut is_met = vec![false; right.len()];
-    for own in &left {
+    for own in left {
         let mut is_alone = true;
         for (index, other) in right.iter().enumerate() {
             let facts = own.facts.iter().chain(&other.facts).cloned().collect();

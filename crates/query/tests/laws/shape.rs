@@ -2,7 +2,7 @@
 
 use query::{Expr, Form, JoinKind, Query, Rows, View};
 
-pub const ALL: [&str; 30] = [
+pub(crate) const ALL: [&str; 30] = [
     "filter",
     "inner",
     "left",
@@ -36,7 +36,7 @@ pub const ALL: [&str; 30] = [
 ];
 
 /// Tells every shape that a query has.
-pub fn of(query: &Query, tell: &mut impl FnMut(&'static str)) {
+pub(crate) fn of(query: &Query, tell: &mut impl FnMut(&'static str)) {
     let mut tell_if = |shape, holds| {
         if holds {
             tell(shape);

@@ -4,7 +4,7 @@ use query::Value;
 
 /// Calls a function of values. `and`, `or`, `coalesce` and `caseWhen` are among them: nothing has
 /// effects, so nothing need be lazy.
-pub fn call(name: &str, args: &[Value]) -> Value {
+pub(crate) fn call(name: &str, args: &[Value]) -> Value {
     match (name, args) {
         ("and", _) => all(args),
         ("or", _) => not(&all(&args.iter().map(not).collect::<Vec<_>>())),
@@ -43,12 +43,12 @@ pub fn call(name: &str, args: &[Value]) -> Value {
     }
 }
 
-pub fn is_true(value: &Value) -> bool {
+pub(crate) fn is_true(value: &Value) -> bool {
     matches!(value, Value::Bool(true))
 }
 
 /// A value as text, as in `concat`.
-pub fn text(value: &Value) -> String {
+pub(crate) fn text(value: &Value) -> String {
     match value {
         Value::Missing | Value::Null => String::new(),
         Value::List(list) => list.iter().map(text).collect::<Vec<_>>().join(","),
@@ -57,7 +57,7 @@ pub fn text(value: &Value) -> String {
     }
 }
 
-pub fn equal(a: &Value, b: &Value) -> Value {
+pub(crate) fn equal(a: &Value, b: &Value) -> Value {
     if a.is_nothing() || b.is_nothing() { Value::Null } else { (a == b).into() }
 }
 

@@ -16,7 +16,7 @@ use crate::{
 
 /// Something that happens to a database.
 #[derive(Clone, Debug)]
-pub enum Step {
+pub(crate) enum Step {
     Tick { writes: Vec<(usize, Synced)>, retires: Vec<u64> },
     Begin,
     Mutate(u64, Vec<(usize, Local)>),
@@ -24,17 +24,17 @@ pub enum Step {
 }
 
 /// Rows by key, as somebody knows them who was only told of changes.
-pub type Folded = BTreeMap<Value, Arc<Entry>>;
+pub(crate) type Folded = BTreeMap<Value, Arc<Entry>>;
 
-pub struct World {
-    pub db: Database,
-    pub model: Model,
+pub(crate) struct World {
+    pub(crate) db: Database,
+    pub(crate) model: Model,
     collections: Vec<CollectionId>,
     transactions: Vec<TransactionId>,
 }
 
 /// Any step. Transactions are named by their number, which may be of one that ended.
-pub fn step(c: &mut Choices, begun: &mut u64) -> Step {
+pub(crate) fn step(c: &mut Choices, begun: &mut u64) -> Step {
     let any = |c: &mut Choices, begun: u64| 1 + c.below(begun.max(1) as usize) as u64;
     match c.below(10) {
         5 => {
@@ -50,7 +50,7 @@ pub fn step(c: &mut Choices, begun: &mut u64) -> Step {
     }
 }
 
-pub fn steps(c: &mut Choices, most: usize) -> Vec<Step> {
+pub(crate) fn steps(c: &mut Choices, most: usize) -> Vec<Step> {
     let count = 1 + c.below(most);
     let mut begun = c.below(3) as u64;
     let mut steps = vec![Step::Begin; begun as usize];
@@ -59,7 +59,7 @@ pub fn steps(c: &mut Choices, most: usize) -> Vec<Step> {
 }
 
 impl World {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let mut db = Database::new();
         let add = |name: &&str| db.collection(name, Schema::open("id")).unwrap();
         let collections = COLLECTIONS.iter().map(add).collect();
@@ -67,7 +67,7 @@ impl World {
     }
 
     /// Takes a step; what must be refused is, and nothing else.
-    pub fn take(&mut self, step: &Step) -> Result<Published, WriteError> {
+    pub(crate) fn take(&mut self, step: &Step) -> Result<Published, WriteError> {
         let (expected, published) = match step {
             Step::Tick { writes, retires } => {
                 let expected = self.model.apply(writes, retires);
@@ -91,7 +91,7 @@ impl World {
         published
     }
 
-    pub fn tick(
+    pub(crate) fn tick(
         &mut self,
         writes: &[(usize, Synced)],
         retires: &[u64],
@@ -127,7 +127,7 @@ impl World {
         self.db.mutate(self.transaction(id), mutations)
     }
 
-    pub fn collection(&self, index: usize) -> CollectionId {
+    pub(crate) fn collection(&self, index: usize) -> CollectionId {
         self.collections[index]
     }
 
@@ -141,7 +141,7 @@ impl World {
     }
 
     /// Rows of both views are what the model says.
-    pub fn check_rows(&self) {
+    pub(crate) fn check_rows(&self) {
         for (index, collection) in self.collections.iter().enumerate() {
             for view in [View::Visible, View::Synced] {
                 let rows: Vec<_> =
@@ -154,13 +154,13 @@ impl World {
         }
     }
 
-    pub fn result(&self, id: QueryId) -> Vec<Fact> {
+    pub(crate) fn result(&self, id: QueryId) -> Vec<Fact> {
         self.db.result(id).map(|entry| fact(entry)).collect()
     }
 
     /// A live query has the rows that reading everything again would find.
     #[track_caller]
-    pub fn check_live(&self, id: QueryId, query: &Query) {
+    pub(crate) fn check_live(&self, id: QueryId, query: &Query) {
         let expected = naive::answer(query, &self.model);
         assert_eq!(self.result(id), expected, "live {}\n{}", query.to_json(), self.db.explain(id));
         assert_eq!(self.db.result_len(id), expected.len());
@@ -170,20 +170,20 @@ impl World {
     }
 
     #[track_caller]
-    pub fn check_once(&mut self, query: &Query) {
+    pub(crate) fn check_once(&mut self, query: &Query) {
         let rows: Vec<_> = self.db.once(query).unwrap().iter().map(|entry| fact(entry)).collect();
         assert_eq!(rows, naive::answer(query, &self.model), "once {}", query.to_json());
     }
 }
 
-pub fn fact(entry: &Entry) -> Fact {
+pub(crate) fn fact(entry: &Entry) -> Fact {
     let tuple = entry.record.to_tuple();
     let row = tuple.present().map(|(name, value)| (name.to_owned(), value.clone())).collect();
     Fact { key: entry.key.clone(), row, is_pending: entry.meta.is_pending }
 }
 
 /// What was published of one query.
-pub fn changes_of(published: &Published, id: QueryId) -> &[Change] {
+pub(crate) fn changes_of(published: &Published, id: QueryId) -> &[Change] {
     let mut own = published.queries.iter().filter(|(query, _)| *query == id);
     let changes = own.next().map_or(&[][..], |(_, changes)| changes.as_slice());
     assert!(own.next().is_none(), "one query, told twice");
@@ -192,7 +192,7 @@ pub fn changes_of(published: &Published, id: QueryId) -> &[Change] {
 
 /// Takes changes in; each must be what its kind says, and no key may be spoken of twice.
 #[track_caller]
-pub fn fold(folded: &mut Folded, changes: &[Change]) {
+pub(crate) fn fold(folded: &mut Folded, changes: &[Change]) {
     let mut told = std::collections::BTreeSet::new();
     for change in changes {
         assert!(told.insert(&change.key), "{} is told twice in {changes:?}", change.key);
@@ -214,7 +214,7 @@ pub fn fold(folded: &mut Folded, changes: &[Change]) {
 
 /// What was folded is what the live query shows.
 #[track_caller]
-pub fn check_folded(folded: &Folded, db: &Database, live: QueryId) {
+pub(crate) fn check_folded(folded: &Folded, db: &Database, live: QueryId) {
     let shown: Folded = db.result(live).map(|row| (row.key.clone(), row.clone())).collect();
     assert_eq!(*folded, shown, "changes do not come to the result");
 }
