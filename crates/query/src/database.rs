@@ -127,7 +127,10 @@ impl Database {
     /// If it is no object, or has more columns than a collection may have.
     pub fn record(&mut self, collection: CollectionId, json: &str) -> Result<Record, WriteError> {
         let shape = self.catalog.shape_mut(collection);
+        let before = shape.clone();
         crate::value::parse_tuple(json, shape).map(Record::Tuple).map_err(|error| {
+            // The columns it had must not take the place of others.
+            *self.catalog.shape_mut(collection) = before;
             WriteError::NotARow {
                 collection: self.catalog.name(collection).clone(),
                 why: error.to_string(),

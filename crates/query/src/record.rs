@@ -144,8 +144,7 @@ impl Tuple {
         names.zip(self.values.iter()).filter(|(_, value)| !matches!(value, Value::Missing))
     }
 
-    /// This tuple with other values in some columns of a shape that it is of, or has grown from
-    /// the one it is of.
+    /// This tuple with other values in some columns of a shape that is its own, earlier or later.
     pub(crate) fn with(
         &self,
         changes: impl IntoIterator<Item = (usize, Value)>,
@@ -158,6 +157,8 @@ impl Tuple {
             }
             values[index] = value;
         }
+        // A write that waits knows the columns of its time; the row may have learned more since.
+        let shape = if shape.len() < self.shape.len() { &self.shape } else { shape };
         Self::new(shape.clone(), values)
     }
 

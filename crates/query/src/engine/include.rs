@@ -47,7 +47,7 @@ struct Member {
 struct Family {
     places: Vec<SortKey>,
     rows: List,
-    /// Their text, as long as it only grows at its end.
+    /// Their text; made anew at the end of a step in which it did not only grow at its end.
     text: Option<Rope>,
 }
 
@@ -96,7 +96,19 @@ impl Include {
         }
         touched.sort_unstable();
         touched.dedup();
+        if self.form == Form::Text && self.is_all() {
+            for tie in &touched {
+                if let Some(family) = self.state.families.get_mut(tie) {
+                    family.mend();
+                }
+            }
+        }
         touched
+    }
+
+    /// Whether all rows of a family are shown.
+    fn is_all(&self) -> bool {
+        self.offset == 0 && self.limit.is_none()
     }
 
     /// What ties nested rows to this outer row.
@@ -134,7 +146,7 @@ impl Include {
             let rows = family.rows.iter().skip(self.offset);
             rows.take(self.limit.unwrap_or(usize::MAX)).cloned().collect()
         };
-        let is_all = self.offset == 0 && self.limit.is_none();
+        let is_all = self.is_all();
         match (self.form, family) {
             (Form::List, None) => Value::List(List::default()),
             (Form::Text, None) => Value::Rope(Rope::default()),
@@ -206,6 +218,13 @@ impl Family {
         }
         self.places.insert(index, place);
         self.rows.insert(index, value);
+    }
+
+    /// Makes the text anew if it did not only grow, so that it can grow again.
+    fn mend(&mut self) {
+        if self.text.is_none() {
+            self.text = Some(self.rows.iter().map(|value| js_text(value).into()).collect());
+        }
     }
 
     fn replace(&mut self, place: &SortKey, value: &Value) {

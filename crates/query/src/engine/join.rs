@@ -203,7 +203,7 @@ impl Join {
         (key, old, new): (&Key, Option<&Item>, Option<&Item>),
         partner: Option<(&Key, &Item)>,
     ) -> Delta {
-        let other_key = partner.map_or(&Value::Null, |(key, _)| key);
+        let other_key = partner.map_or_else(|| self.nobody(), |(key, _)| key);
         let keys = match side {
             Side::Left => [key, other_key],
             Side::Right => [other_key, key],
@@ -214,6 +214,15 @@ impl Join {
         };
         let glue = |item: &Item| self.glue(side, item, partner.map(|(_, item)| item));
         Delta { key, old: old.map(glue), new: new.map(glue) }
+    }
+
+    /// What stands for the key of a partner that is not there. No row has it: null is the key of
+    /// the group of rows without a value, which may well be a partner.
+    fn nobody(&self) -> &'static Value {
+        match self.semantics {
+            Semantics::Sql => &Value::Missing,
+            Semantics::Tanstack => &Value::Null,
+        }
     }
 
     fn glue(&self, side: Side, item: &Item, partner: Option<&Item>) -> Item {

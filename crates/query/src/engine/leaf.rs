@@ -102,10 +102,13 @@ fn lookup<'a>(probe: &Expr, values: impl IntoIterator<Item = &'a Value>) -> Opti
         Expr::Virtual { what: Virtual::Synced, .. } => Probe::Synced,
         _ => return None,
     };
-    // No row has nothing, and lists and objects are not worth an index.
-    let scalar =
-        |value: &&Value| !value.is_nothing() && !matches!(value, Value::List(_) | Value::Object(_));
-    let mut values: Vec<_> = values.into_iter().filter(scalar).cloned().collect();
+    // Nothing equals nothing.
+    let mut values: Vec<_> =
+        values.into_iter().filter(|value| !value.is_nothing()).cloned().collect();
+    // Lists and objects are not worth an index, and a lookup must find all rows that can pass.
+    if values.iter().any(|value| matches!(value, Value::List(_) | Value::Object(_))) {
+        return None;
+    }
     values.sort_unstable();
     values.dedup();
     Some(Lookup { column, values: values.into() })

@@ -6,8 +6,8 @@ use smallvec::smallvec;
 
 use super::{Change, Delta, Feed, plan::Plan};
 use crate::{
-    record::Record,
-    record::{Entry, Shape, Tuple},
+    expr::Item,
+    record::{Entry, Key, Record, Shape, Tuple},
     value::Value,
 };
 
@@ -16,7 +16,7 @@ use crate::{
 pub(super) struct Union {
     pub(super) branches: Vec<Plan>,
     /// For each branch, where its columns go.
-    pub(super) columns: Vec<Box<[usize]>>,
+    pub(super) columns: Vec<Vec<usize>>,
     pub(super) shape: Arc<Shape>,
 }
 
@@ -25,21 +25,35 @@ impl Union {
         let mut deltas = Vec::new();
         for index in 0..self.branches.len() {
             let changes = self.branches[index].step(feed);
-            deltas.extend(changes.into_iter().map(|change| self.delta(index, change)));
+            for change in changes {
+                deltas.push(self.delta(index, change));
+            }
         }
         deltas
     }
 
-    fn delta(&self, index: usize, change: Change) -> Delta {
+    fn delta(&mut self, index: usize, change: Change) -> Delta {
         let key = Value::list([index.into(), change.key]);
-        let item = |entry: Arc<Entry>| -> crate::expr::Item {
-            let mut values = vec![Value::Missing; self.shape.len()];
-            for (from, to) in self.columns[index].iter().enumerate() {
-                values[*to] = entry.record.column(from).into_owned();
+        let old = change.old.map(|entry| self.item(index, &key, &entry));
+        let new = change.new.map(|entry| self.item(index, &key, &entry));
+        Delta { key, old, new }
+    }
+
+    fn item(&mut self, index: usize, key: &Key, entry: &Entry) -> Item {
+        let columns = &mut self.columns[index];
+        if let Record::Tuple(tuple) = &entry.record {
+            // The rows of an open collection may have learned columns since.
+            let names = tuple.shape();
+            for name in (columns.len()..names.len()).filter_map(|own| names.name(own)) {
+                let Ok(to) = Shape::learn(&mut self.shape, name) else { break };
+                columns.push(to);
             }
-            let record = Record::Tuple(Tuple::new(self.shape.clone(), values));
-            smallvec![Some(Arc::new(Entry { key: key.clone(), record, meta: entry.meta }))]
-        };
-        Delta { old: change.old.map(item), new: change.new.map(item), key }
+        }
+        let mut values = vec![Value::Missing; self.shape.len()];
+        for (from, to) in columns.iter().enumerate() {
+            values[*to] = entry.record.column(from).into_owned();
+        }
+        let record = Record::Tuple(Tuple::new(self.shape.clone(), values));
+        smallvec![Some(Arc::new(Entry { key: key.clone(), record, meta: entry.meta }))]
     }
 }

@@ -5,9 +5,11 @@ use smol_str::SmolStr;
 use super::{
     Planner, check,
     grouped::Grouped,
+    narrowed,
     rewrite::{flatten, names_only, substituted},
 };
 use crate::{
+    Semantics,
     caps::DEPTH_MAX,
     engine::{
         include::{Include, Parts},
@@ -30,6 +32,7 @@ impl Planner {
         view: View,
     ) -> Result<Include, QueryError> {
         let query = &include.query;
+        let view = narrowed(query, view);
         check(query)?;
         self.depth += 1;
         if self.depth > DEPTH_MAX {
@@ -49,6 +52,10 @@ impl Planner {
         self.note(&format!("include {name}"));
         let unrelated = || QueryError::UnrelatedInclude { name: name.clone() };
         let (tie, filters) = split_tie(query, outer).ok_or_else(unrelated)?;
+        if let Some(path) = outer_reference(query, &filters, outer) {
+            let known = query.sources().map(|source| source.alias.clone()).collect();
+            return Err(QueryError::UnknownAlias { path, known });
+        }
         let outer_tie = outer.resolve(&tie.outer)?;
         let mut scope = Scope::new(outer.catalog, self.semantics);
         let source = self.body(query, &filters, &mut scope, view)?;
@@ -104,4 +111,24 @@ fn split_tie(query: &Query, outer: &Scope<'_>) -> Option<(Tie, Vec<ir::Expr>)> {
         filters.iter().enumerate().find_map(|(index, filter)| Some((index, sides(filter)?)))?;
     filters.remove(index);
     Some((tie, filters))
+}
+
+/// A reference to the outer query beside the tie. It would be taken for a column of the only
+/// source, and be missing in every row.
+fn outer_reference(query: &Query, filters: &[ir::Expr], outer: &Scope<'_>) -> Option<Vec<SmolStr>> {
+    fn find(expr: &ir::Expr, is_outer: &impl Fn(&SmolStr) -> bool) -> Option<Vec<SmolStr>> {
+        match expr {
+            ir::Expr::Ref(path) => path.first().is_some_and(is_outer).then(|| path.clone()),
+            _ => expr.children().iter().find_map(|child| find(child, is_outer)),
+        }
+    }
+    let is_own = |alias: &SmolStr| query.sources().any(|source| source.alias == *alias);
+    let is_outer = |alias: &SmolStr| outer.slot(alias).is_some() && !is_own(alias);
+    let selected = query.select.iter().flatten().map(|(_, expr)| expr);
+    let orders = query.order_by.iter().map(|order| &order.expr);
+    let all = filters.iter().chain(selected).chain(orders);
+    match outer.semantics {
+        Semantics::Sql => all.into_iter().find_map(|expr| find(expr, &is_outer)),
+        Semantics::Tanstack => None,
+    }
 }

@@ -153,8 +153,7 @@ impl Planner {
             }
             Rows::Query(query) => {
                 self.note(&format!("sub-query {alias}"));
-                let view = if query.view == View::Synced { View::Synced } else { view };
-                let plan = self.plan(query, scope.catalog, view)?;
+                let plan = self.plan(query, scope.catalog, narrowed(query, view))?;
                 let columns = plan.columns.clone();
                 (Node::Query(Box::new(plan)), columns)
             }
@@ -179,10 +178,10 @@ impl Planner {
         self.note(&format!("union of {}", queries.len()));
         let (mut branches, mut columns, mut shape) = (Vec::new(), Vec::new(), Arc::default());
         for query in queries {
-            let plan = self.plan(query, scope.catalog, view)?;
+            let plan = self.plan(query, scope.catalog, narrowed(query, view))?;
             let names = column_names(&plan.columns, scope.catalog);
             let places = names.iter().map(|name| Shape::learn(&mut shape, name));
-            let places = places.collect::<Result<Box<[_]>, _>>();
+            let places = places.collect::<Result<Vec<_>, _>>();
             columns.push(places.map_err(|_| QueryError::TooLarge)?);
             branches.push(plan);
         }
@@ -438,4 +437,9 @@ fn column_names(columns: &SlotColumns, catalog: &Catalog) -> Vec<SmolStr> {
             (0..shape.len()).filter_map(|index| shape.name(index)).map(SmolStr::new).collect()
         }
     }
+}
+
+/// What a query within another looks at: synced rows if either of both asks for them.
+fn narrowed(query: &Query, view: View) -> View {
+    if query.view == View::Synced { View::Synced } else { view }
 }

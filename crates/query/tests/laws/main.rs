@@ -1,0 +1,16 @@
+//! What must hold whatever the rows, the queries and the order of events: the engine against an
+//! evaluator that knows nothing of it, and the defects of others, by name.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod choices;
+mod effects;
+mod generate;
+mod laws;
+mod model;
+mod naive;
+mod optimistic;
+mod refusals;
+mod shape;
+mod values;
+mod world;
