@@ -8,7 +8,8 @@ use query::{
 /// `notes` is open; `tasks` has declared columns.
 fn database() -> Database {
     let mut db = Database::new();
-    let column = |name: &str, kind, is_required| ColumnDef { name: name.into(), kind, is_required };
+    let column =
+        |name: &str, kind, is_required| ColumnDef { kind, is_required, ..ColumnDef::any(name) };
     let columns = [
         column("id", Kind::Text, true),
         column("title", Kind::Text, true),
@@ -186,7 +187,7 @@ fn includes_out_of_place() {
     let twice = note.replacen(r#""where":["#, r#""where":[{"ref":["t","done"]},"#, 1);
     check(
         &tasks(&format!(r#","select":{{"notes":{{"include":{twice}}}}}"#)),
-        &["t.done", "those are: n"],
+        &["t.done", "there are: n"],
     );
     let limited = note.replacen('{', r#"{"limit":1,"#, 1);
     check(
