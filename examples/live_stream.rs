@@ -6,7 +6,7 @@
 
 use std::{io::BufRead, sync::Arc};
 
-use client::{Client, HttpLog};
+use client::{Client, HttpLog, Settings};
 use live::{Row, StreamDb, from};
 use log::{Create, Log};
 use serde::{Deserialize, Serialize};
@@ -26,7 +26,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let url = std::env::args().nth(2).unwrap_or_else(|| "http://127.0.0.1:4437".into());
     let sys = Sys::real();
 
-    let log: Arc<dyn Log> = Arc::new(HttpLog::new(Client::connect(&url, &sys).await?));
+    let log: Arc<dyn Log> =
+        Arc::new(HttpLog::new(Client::connect(&sys, Settings::new(&url)?).await?));
     let stream: Address = "examples/lines".parse::<StreamPath>()?.into();
     let json = Create { content_type: Some("application/json".parse()?), ..Create::default() };
     let _ = log.create(&stream, json).await?;
@@ -36,7 +37,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let lines = db.rows::<Line>()?;
     println!("{} lines are there; type one", lines.len());
 
-    let typed = read_lines();
+    let typed = read_lines(&sys);
     let mut changes = db.changes(from::<Line>())?;
     let mut typed = std::pin::pin!(typed);
     loop {
@@ -59,14 +60,14 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
 }
 
 /// Lines of the standard input, as they are typed.
-fn read_lines() -> tokio::sync::mpsc::Receiver<String> {
+fn read_lines(sys: &Sys) -> tokio::sync::mpsc::Receiver<String> {
     let (sender, receiver) = tokio::sync::mpsc::channel(16);
-    tokio::task::spawn_blocking(move || {
+    drop(sys.spawn.blocking(move || {
         for line in std::io::stdin().lock().lines().map_while(Result::ok) {
             if sender.blocking_send(line).is_err() {
                 return;
             }
         }
-    });
+    }));
     receiver
 }

@@ -57,10 +57,12 @@ pub use db::Db;
 pub use effect::{CommitError, Context, Effect, EffectBuilder, Event, EventId, HandlerError, Rows};
 pub use error::{DbError, PersistError};
 pub use live_query::LiveQuery;
+pub use query::row::{Field, Row};
 pub use query::{
-    Change, ChangeKind, Column, Dynamic, Expr, Field, Find, Key, Order, Origin, Query, QueryError,
-    Row, Value, WriteError, avg, collect, count, count_distinct, count_rows, from, from_as,
-    from_query, include, include_one, include_text, max, meta, min, sum,
+    Change, ChangeKind, Column, ColumnDef, Columns, Dynamic, Expr, Find, Key, Kind,
+    LiveField as Field, LiveRow as Row, Order, Origin, Query, QueryError, Value, WriteError, avg,
+    collect, count, count_distinct, count_rows, from, from_as, from_query, include, include_one,
+    include_text, max, meta, min, sum,
 };
 pub use retry::Retry;
 pub use row_ref::RowRef;

@@ -6,13 +6,13 @@ use syn::{Data, DeriveInput, Error, Fields, Result, spanned::Spanned};
 
 use crate::names::{Said, in_case};
 
-pub(crate) fn expand(input: &DeriveInput) -> Result<TokenStream> {
+pub(crate) fn expand(input: &DeriveInput, krate: &str) -> Result<TokenStream> {
     let said = Said::read(&input.attrs)?;
     let Data::Enum(data) = &input.data else {
         let why = "only an enum can be a field; mark fields of other types `#[row(json)]`";
         return Err(Error::new(input.span(), why));
     };
-    let krate = said.krate();
+    let krate = said.krate(krate)?;
     let (mut idents, mut names) = (Vec::new(), Vec::new());
     for variant in &data.variants {
         if !matches!(variant.fields, Fields::Unit) {

@@ -13,13 +13,33 @@ use syn::{DeriveInput, parse_macro_input};
 /// JSON Schema.
 #[proc_macro_derive(Row, attributes(row))]
 pub fn derive_row(input: TokenStream) -> TokenStream {
-    let input = parse_macro_input!(input as DeriveInput);
-    row::expand(&input).unwrap_or_else(|error| error.to_compile_error()).into()
+    expand(input, row::expand, "::query")
 }
 
 /// Makes an enum of plain words a value that a column can have.
 #[proc_macro_derive(Field, attributes(row))]
 pub fn derive_field(input: TokenStream) -> TokenStream {
+    expand(input, field::expand, "::query")
+}
+
+/// [`macro@Row`] for those who know the crate `live` alone.
+#[proc_macro_derive(LiveRow, attributes(row))]
+pub fn derive_live_row(input: TokenStream) -> TokenStream {
+    expand(input, row::expand, "::live")
+}
+
+/// [`macro@Field`] for those who know the crate `live` alone.
+#[proc_macro_derive(LiveField, attributes(row))]
+pub fn derive_live_field(input: TokenStream) -> TokenStream {
+    expand(input, field::expand, "::live")
+}
+
+/// Expands a derive; `krate` is where its items are found unless the input says otherwise.
+fn expand(
+    input: TokenStream,
+    derive: fn(&DeriveInput, &str) -> syn::Result<proc_macro2::TokenStream>,
+    krate: &str,
+) -> TokenStream {
     let input = parse_macro_input!(input as DeriveInput);
-    field::expand(&input).unwrap_or_else(|error| error.to_compile_error()).into()
+    derive(&input, krate).unwrap_or_else(|error| error.to_compile_error()).into()
 }

@@ -1,6 +1,6 @@
 //! What serde calls things.
 
-use syn::{Attribute, LitStr, Path, Result, parse_quote};
+use syn::{Attribute, LitStr, Path, Result};
 
 /// What attributes say of a field, a variant or the whole.
 #[derive(Default)]
@@ -29,9 +29,9 @@ impl Said {
         Ok(said)
     }
 
-    /// Where the items of the query crate are found.
-    pub(crate) fn krate(&self) -> Path {
-        self.path.clone().unwrap_or_else(|| parse_quote!(::query))
+    /// Where the items of the query crate are found: where it says, or else here.
+    pub(crate) fn krate(&self, here: &str) -> Result<Path> {
+        self.path.clone().map_or_else(|| syn::parse_str(here), Ok)
     }
 
     fn row(&mut self, attribute: &Attribute) -> Result<()> {

@@ -14,14 +14,14 @@ struct Column<'a> {
     said: Said,
 }
 
-pub(crate) fn expand(input: &DeriveInput) -> Result<TokenStream> {
+pub(crate) fn expand(input: &DeriveInput, krate: &str) -> Result<TokenStream> {
     let said = Said::read(&input.attrs)?;
     let columns = columns(input, &said)?;
     let key = key(input, &columns)?;
     if let Some(param) = input.generics.params.first() {
         return Err(Error::new(param.span(), "a row has no type parameters"));
     }
-    let krate = said.krate();
+    let krate = said.krate(krate)?;
     let (row, vis) = (&input.ident, &input.vis);
     let name = said.name.clone().unwrap_or_else(|| words(&row.to_string()).join("_"));
     let (key_name, key_field) = (&key.name, key.field);

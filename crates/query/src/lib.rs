@@ -34,7 +34,7 @@ mod error;
 mod expr;
 mod ir;
 mod record;
-mod row;
+pub mod row;
 mod semantics;
 mod store;
 mod tick;
@@ -54,6 +54,8 @@ pub use engine::{Change, ChangeKind};
 pub use error::{BadJoin, QueryError, WriteError};
 pub use ir::{BadQuery, Expr, Form, Include, Join, JoinKind, Order, Query, Rows, Source, View};
 pub use macros::{Field, Row};
+#[doc(hidden)]
+pub use macros::{LiveField, LiveRow};
 pub use record::{Columns, Entry, Key, Meta, Origin, Record, Shape, TooManyColumns, Tuple};
 pub use row::{Field, Row};
 pub use semantics::Semantics;
