@@ -249,7 +249,9 @@ impl Database {
         let mut changes: Vec<(CollectionId, View, Vec<Change>)> = Vec::new();
         for (collection, rows) in touched.collections() {
             let store = &mut self.stores[collection.0];
-            let (visible, synced) = rows.settle(store);
+            let listeners = &self.dispatches[collection.0][View::Synced as usize];
+            let wants_synced = !listeners.is_empty() || store.is_indexed(View::Synced);
+            let (visible, synced) = rows.settle(store, wants_synced);
             for (view, list) in [(View::Visible, visible), (View::Synced, synced)] {
                 if !list.is_empty() {
                     store.index(view, &list);

@@ -67,6 +67,11 @@ impl Dispatch {
         self.columns.retain(|(_, by_value)| !by_value.is_empty());
     }
 
+    /// True if nobody listens.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.everything.is_empty() && self.columns.is_empty()
+    }
+
     /// Adds a hit for every listener that may care for a change.
     pub(crate) fn find(&self, changes: &[Change], hits: &mut Vec<Hit>) {
         for (number, change) in changes.iter().enumerate() {

@@ -25,13 +25,16 @@ fn rank(value: &Value) -> u8 {
 /// objects member by member.
 impl Ord for Value {
     fn cmp(&self, other: &Self) -> Ordering {
+        // Most keys are texts.
+        if let (Self::Text(a), Self::Text(b)) = (self, other) {
+            return a.as_str().cmp(b.as_str());
+        }
         match (self, other) {
             (Self::Bool(a), Self::Bool(b)) => a.cmp(b),
             (Self::Int(a), Self::Int(b)) => a.cmp(b),
             (Self::Float(a), Self::Float(b)) => floats(*a, *b),
             (Self::Int(a), Self::Float(b)) => mixed(*a, *b),
             (Self::Float(a), Self::Int(b)) => mixed(*b, *a).reverse(),
-            (Self::Text(a), Self::Text(b)) => a.as_str().cmp(b.as_str()),
             (Self::List(a), Self::List(b)) => a.iter().cmp(b.iter()),
             (Self::Object(a), Self::Object(b)) => fields(a).cmp(&fields(b)),
             (Self::Text(_) | Self::Rope(_), Self::Text(_) | Self::Rope(_)) => {
