@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
+use smallvec::SmallVec;
 use smol_str::SmolStr;
 
 use crate::{
@@ -316,13 +317,13 @@ fn check_update(
 /// The rows that something happened to, and how they were before.
 #[derive(Debug, Default)]
 pub(crate) struct Touched {
-    collections: Vec<(CollectionId, TouchedRows)>,
+    collections: SmallVec<[(CollectionId, TouchedRows); 1]>,
 }
 
-/// Those of one collection.
+/// Those of one collection; in most ticks there is one row.
 #[derive(Debug, Default)]
 pub(crate) struct TouchedRows {
-    rows: Vec<Before>,
+    rows: SmallVec<[Before; 1]>,
     places: HashMap<Key, usize, FixedState>,
 }
 

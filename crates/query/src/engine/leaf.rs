@@ -6,6 +6,7 @@ use smallvec::smallvec;
 
 use super::{Change, Delta, Feed, Lookup, feed::Probe};
 use crate::{
+    Semantics,
     catalog::CollectionId,
     expr::{Expr, Function, Item, Virtual},
     ir::View,
@@ -20,6 +21,8 @@ pub(super) struct Leaf {
     pub(super) number: usize,
     pub(super) watch: Watch,
     pub(super) filter: Option<Expr>,
+    /// Whether the lookups say all that the filter says.
+    is_exact: bool,
 }
 
 /// What a leaf must be told.
@@ -39,10 +42,8 @@ impl Leaf {
         filter: Option<Expr>,
     ) -> Self {
         let mut lookups = Vec::new();
-        if let Some(filter) = &filter {
-            find_lookups(filter, &mut lookups);
-        }
-        Self { number, watch: Watch { collection, view, lookups }, filter }
+        let is_exact = filter.as_ref().is_some_and(|filter| find_lookups(filter, &mut lookups));
+        Self { number, watch: Watch { collection, view, lookups }, filter, is_exact }
     }
 
     pub(super) fn step(&self, feed: &Feed<'_>) -> Vec<Delta> {
@@ -72,7 +73,13 @@ impl Leaf {
     }
 
     fn filtered(&self, entry: Option<&Arc<Entry>>) -> Option<Item> {
-        let item: Item = smallvec![Some(Arc::clone(entry?))];
+        let entry = entry?;
+        if self.is_exact {
+            let is_found = |lookup: &Lookup| lookup.values.contains(&lookup.column.of(entry));
+            let is_wanted = self.watch.lookups.iter().all(is_found);
+            return is_wanted.then(|| smallvec![Some(Arc::clone(entry))]);
+        }
+        let item: Item = smallvec![Some(Arc::clone(entry))];
         match &self.filter {
             Some(filter) if !filter.holds(&item) => None,
             _ => Some(item),
@@ -80,18 +87,26 @@ impl Leaf {
     }
 }
 
-/// Conjuncts that say which values a column must have.
-fn find_lookups(filter: &Expr, found: &mut Vec<Lookup>) {
-    let Expr::Call { function, args, .. } = filter else { return };
+/// Conjuncts that say which values a column must have; true if there are no others.
+fn find_lookups(filter: &Expr, found: &mut Vec<Lookup>) -> bool {
+    let Expr::Call { function, args, semantics } = filter else { return false };
     match (function, &**args) {
-        (Function::And, args) => args.iter().for_each(|arg| find_lookups(arg, found)),
+        (Function::And, args) => {
+            let is_exact = |is_exact, arg| find_lookups(arg, found) && is_exact;
+            args.iter().fold(true, is_exact)
+        }
         (Function::Eq, [probe, Expr::Const(value)] | [Expr::Const(value), probe]) => {
-            found.extend(lookup(probe, [value]));
+            let lookup = lookup(probe, [value]);
+            // JavaScript has an equality of its own.
+            let is_exact = lookup.is_some() && *semantics == Semantics::Sql;
+            found.extend(lookup);
+            is_exact
         }
         (Function::In, [probe, Expr::Const(Value::List(list))]) => {
             found.extend(lookup(probe, list.iter()));
+            false
         }
-        _ => {}
+        _ => false,
     }
 }
 
@@ -102,10 +117,12 @@ fn lookup<'a>(probe: &Expr, values: impl IntoIterator<Item = &'a Value>) -> Opti
         Expr::Virtual { what: Virtual::Synced, .. } => Probe::Synced,
         _ => return None,
     };
-    // No row has nothing, and lists and objects are not worth an index.
-    let scalar =
-        |value: &&Value| !value.is_nothing() && !matches!(value, Value::List(_) | Value::Object(_));
-    let mut values: Vec<_> = values.into_iter().filter(scalar).cloned().collect();
+    // Nothing equals nothing, and lists and objects are not worth an index.
+    let mut values: Vec<_> =
+        values.into_iter().filter(|value| !value.is_nothing()).cloned().collect();
+    if values.iter().any(|value| matches!(value, Value::List(_) | Value::Object(_))) {
+        return None;
+    }
     values.sort_unstable();
     values.dedup();
     Some(Lookup { column, values: values.into() })
