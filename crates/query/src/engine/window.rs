@@ -99,10 +99,19 @@ impl Window {
 
     /// Many rows into an empty window: sorted at once.
     fn fill(&mut self, deltas: Vec<Delta>) -> Vec<Delta> {
-        let rows = deltas.into_iter().filter_map(|Delta { key, new, .. }| {
-            new.map(|item| (self.sorting.place(&key, &item), (key, item)))
-        });
-        self.rows = rows.collect();
+        let mut rows: Vec<_> = deltas
+            .into_iter()
+            .filter_map(|Delta { key, new, .. }| Some((key, new?)))
+            .map(Some)
+            .collect();
+        // Places are sorted apart from their rows, which are larger.
+        let place = |(number, row): (usize, &Option<(Key, Item)>)| {
+            row.as_ref().map(|(key, item)| (self.sorting.place(key, item), number))
+        };
+        let mut places: Vec<_> = rows.iter().enumerate().filter_map(place).collect();
+        places.sort_unstable();
+        let sorted = places.into_iter().filter_map(|(at, number)| Some((at, rows[number].take()?)));
+        self.rows = sorted.collect();
         self.before = self.rows.len().min(self.offset);
         let within = || self.rows.iter().skip(self.offset).take(self.limit);
         let ends = within().next().zip(within().next_back());

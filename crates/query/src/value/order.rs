@@ -5,7 +5,7 @@ use std::{
     hash::{Hash, Hasher},
 };
 
-use super::Value;
+use super::{List, Value};
 use crate::record::Tuple;
 
 /// Values of one kind stand together.
@@ -27,7 +27,7 @@ impl Ord for Value {
     fn cmp(&self, other: &Self) -> Ordering {
         // Most keys are texts.
         if let (Self::Text(a), Self::Text(b)) = (self, other) {
-            return texts(a.as_bytes(), b.as_bytes());
+            return bytes(a.as_bytes(), b.as_bytes());
         }
         match (self, other) {
             (Self::Bool(a), Self::Bool(b)) => a.cmp(b),
@@ -35,7 +35,7 @@ impl Ord for Value {
             (Self::Float(a), Self::Float(b)) => floats(*a, *b),
             (Self::Int(a), Self::Float(b)) => mixed(*a, *b),
             (Self::Float(a), Self::Int(b)) => mixed(*b, *a).reverse(),
-            (Self::List(a), Self::List(b)) => a.iter().cmp(b.iter()),
+            (Self::List(a), Self::List(b)) => lists(a, b),
             (Self::Object(a), Self::Object(b)) => fields(a).cmp(&fields(b)),
             (Self::Text(_) | Self::Rope(_), Self::Text(_) | Self::Rope(_)) => {
                 self.as_text().cmp(&other.as_text())
@@ -45,8 +45,8 @@ impl Ord for Value {
     }
 }
 
-/// By their bytes. The first eight are compared as one number: keys mostly differ within them.
-fn texts(a: &[u8], b: &[u8]) -> Ordering {
+/// The order of bytes. The first eight are compared as one number: keys mostly differ within them.
+pub(super) fn bytes(a: &[u8], b: &[u8]) -> Ordering {
     let (Some((first, a_rest)), Some((other, b_rest))) =
         (a.split_first_chunk::<8>(), b.split_first_chunk::<8>())
     else {
@@ -54,6 +54,15 @@ fn texts(a: &[u8], b: &[u8]) -> Ordering {
     };
     let order = u64::from_be_bytes(*first).cmp(&u64::from_be_bytes(*other));
     order.then_with(|| a_rest.cmp(b_rest))
+}
+
+/// The keys of joined rows are short lists.
+fn lists(a: &List, b: &List) -> Ordering {
+    match (a.parts(), b.parts()) {
+        _ if a.is_same(b) => Ordering::Equal,
+        ((a, []), (b, [])) => a.cmp(b),
+        _ => a.iter().cmp(b.iter()),
+    }
 }
 
 /// NaN equals itself and is greater than every number.
