@@ -322,6 +322,10 @@ fn shown_for(plan: &Plan) -> Shown {
 struct Stores<'a>(&'a [Store]);
 
 impl Rows for Stores<'_> {
+    fn len(&self, collection: CollectionId, view: View) -> usize {
+        self.0[collection.0].len(view)
+    }
+
     fn scan(
         &self,
         collection: CollectionId,

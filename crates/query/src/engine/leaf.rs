@@ -56,6 +56,9 @@ impl Leaf {
             }
             Feed::Initial(rows) => {
                 let Watch { collection, view, lookups } = &self.watch;
+                if self.filter.is_none() {
+                    deltas.reserve_exact(rows.len(*collection, *view));
+                }
                 rows.scan(*collection, *view, lookups, &mut |entry| {
                     let new = self.filtered(Some(entry));
                     if new.is_some() {
