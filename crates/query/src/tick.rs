@@ -194,8 +194,8 @@ impl Database {
             }
         };
         let store = &mut self.stores[collection.0];
-        touched.touch(collection, &key, store);
-        store.lay(&key, transaction, patch);
+        let synced = touched.touch(collection, &key, store);
+        store.lay(&key, transaction, patch, synced);
         Ok(key)
     }
 
@@ -340,9 +340,9 @@ struct Before {
 const FEW: usize = 8;
 
 impl Touched {
-    /// Remembers how a row is, unless that was done before.
-    fn touch(&mut self, collection: CollectionId, key: &Key, store: &Store) {
-        self.rows(collection).touch(key, store);
+    /// Remembers how a row is, unless that was done before; answers the synced row.
+    fn touch(&mut self, collection: CollectionId, key: &Key, store: &Store) -> Option<&Arc<Entry>> {
+        self.rows(collection).touch(key, store)
     }
 
     /// Remembers what a synced row was and is.
@@ -380,11 +380,13 @@ impl Touched {
 }
 
 impl TouchedRows {
-    fn touch(&mut self, key: &Key, store: &Store) {
-        if self.place(key).is_none() {
+    fn touch(&mut self, key: &Key, store: &Store) -> Option<&Arc<Entry>> {
+        let place = self.place(key).unwrap_or_else(|| {
             let synced = store.synced(key).cloned();
             self.add(key, store, synced.clone(), synced);
-        }
+            self.rows.len() - 1
+        });
+        self.rows[place].now.as_ref()
     }
 
     fn wrote(

@@ -126,11 +126,17 @@ impl Store {
         self.overlays.get(key).map(Overlay::shown)
     }
 
-    /// Lays a write of a transaction on a row.
-    pub(crate) fn lay(&mut self, key: &Key, transaction: TransactionId, patch: Patch) {
+    /// Lays a write of a transaction on a row, which is synced as given.
+    pub(crate) fn lay(
+        &mut self,
+        key: &Key,
+        transaction: TransactionId,
+        patch: Patch,
+        synced: Option<&Arc<Entry>>,
+    ) {
         let overlay = self.overlays.entry(key.clone()).or_default();
         overlay.lay(transaction, patch);
-        overlay.refresh(key, self.base.get(key));
+        overlay.refresh(key, synced);
     }
 
     /// Takes the writes of a transaction, from the given one on, off a row.
@@ -159,7 +165,9 @@ impl Store {
         if !self.overlays.is_empty()
             && let Some(overlay) = self.overlays.get_mut(key)
         {
-            overlay.refresh(key, synced);
+            if overlay.is_stale(synced) {
+                overlay.refresh(key, synced);
+            }
             return overlay.shown().cloned();
         }
         synced.cloned()

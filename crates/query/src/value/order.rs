@@ -24,11 +24,18 @@ fn rank(value: &Value) -> u8 {
 /// By kind, then by content: numbers by size with NaN last, texts by their bytes, lists and
 /// objects member by member.
 impl Ord for Value {
+    #[inline]
     fn cmp(&self, other: &Self) -> Ordering {
-        // Most keys are texts.
-        if let (Self::Text(a), Self::Text(b)) = (self, other) {
-            return bytes(a.as_bytes(), b.as_bytes());
+        // Most keys are texts, and trees of keys compare often.
+        match (self, other) {
+            (Self::Text(a), Self::Text(b)) => bytes(a.as_bytes(), b.as_bytes()),
+            _ => self.cmp_any(other),
         }
+    }
+}
+
+impl Value {
+    fn cmp_any(&self, other: &Self) -> Ordering {
         match (self, other) {
             (Self::Bool(a), Self::Bool(b)) => a.cmp(b),
             (Self::Int(a), Self::Int(b)) => a.cmp(b),
@@ -46,6 +53,7 @@ impl Ord for Value {
 }
 
 /// The order of bytes. The first eight are compared as one number: keys mostly differ within them.
+#[inline]
 pub(super) fn bytes(a: &[u8], b: &[u8]) -> Ordering {
     let (Some((first, a_rest)), Some((other, b_rest))) =
         (a.split_first_chunk::<8>(), b.split_first_chunk::<8>())
