@@ -130,3 +130,39 @@ fn lookup<'a>(probe: &Expr, values: impl IntoIterator<Item = &'a Value>) -> Opti
     values.dedup();
     Some(Lookup { column, values: values.into() })
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::{Database, Query, Schema, Tick, Write};
+
+    #[track_caller]
+    fn check(filter: &str, rows: &[&str], told: usize) {
+        let mut db = Database::new();
+        let jobs = db.collection("jobs", Schema::open("id")).unwrap();
+        let query = format!(r#"{{"from":{{"col":"jobs","as":"j"}},"where":[{filter}]}}"#);
+        let query = db.live(&Query::from_json(&query).unwrap()).unwrap();
+        let mut write = |row| {
+            let record = db.record(jobs, row).unwrap();
+            let writes = vec![(jobs, Write::Put(record, Default::default()))];
+            db.apply(Tick { writes, retires: vec![] }).unwrap();
+        };
+        rows.iter().for_each(|row| write(row));
+        assert_eq!(db.result_len(query), told, "{filter}");
+    }
+
+    #[test]
+    fn a_change_is_told_whatever_it_is_looked_up_by() {
+        let rows = &[r#"{"id":"a","n":1,"s":"x"}"#, r#"{"id":"b","n":[1]}"#, r#"{"id":"c"}"#];
+        let eq = |value: &str| {
+            format!(r#"{{"fn":"eq","args":[{{"ref":["j","n"]}},{{"val":{value}}}]}}"#)
+        };
+        let is_x = r#"{"fn":"eq","args":[{"ref":["j","s"]},{"val":"x"}]}"#;
+        check(&eq("1"), rows, 1);
+        check(&eq("1.0"), rows, 1);
+        check(&eq("[1]"), rows, 1);
+        check(&eq("null"), rows, 0);
+        check(&format!("{},{is_x}", eq("1")), rows, 1);
+        check(&format!("{},{is_x}", eq("[1]")), rows, 0);
+        check(r#"{"fn":"in","args":[{"ref":["j","n"]},{"val":[[1],1]}]}"#, rows, 2);
+    }
+}

@@ -148,7 +148,8 @@ pub(super) fn cold(size: Size) -> Result<Outcome> {
     let event = |(number, job): (usize, &Job)| {
         let (key, value, txid) = (&job.id, job.json(), number / 8);
         format!(
-            r#"{{"type":"job","key":"{key}","value":{value},"headers":{{"operation":"insert","txid":"{txid}"}}}}"#
+            r#"{{"type":"job","key":"{key}","value":{value},
+            "headers":{{"operation":"insert","txid":"{txid}"}}}}"#
         )
     };
     let events: Vec<_> = jobs.iter().enumerate().map(event).collect();

@@ -93,7 +93,8 @@ impl Job {
         let Self { id, status, priority, attempt, number } = self;
         let agent = number % 100;
         format!(
-            r#"{{"id":"{id}","status":"{status}","agent":"agent-{agent}","priority":{priority},"attempt":{attempt},"payload":"payload-{number}"}}"#
+            r#"{{"id":"{id}","status":"{status}","agent":"agent-{agent}","priority":{priority},
+            "attempt":{attempt},"payload":"payload-{number}"}}"#
         )
     }
 }
