@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
+use smallvec::SmallVec;
 use smol_str::SmolStr;
 
 use crate::{
@@ -249,10 +250,12 @@ impl Database {
 
     /// Tells everybody what has changed.
     pub(crate) fn publish(&mut self, touched: Touched) -> Published {
-        let mut changes: Vec<(CollectionId, View, Vec<Change>)> = Vec::new();
+        let mut changes: SmallVec<[(CollectionId, View, Vec<Change>); 1]> = SmallVec::new();
         for (collection, rows) in touched.collections() {
             let store = &mut self.stores[collection.0];
-            let (visible, synced) = rows.settle(store);
+            let listeners = &self.dispatches[collection.0][View::Synced as usize];
+            let wants_synced = !listeners.is_empty() || store.is_indexed(View::Synced);
+            let (visible, synced) = rows.settle(store, wants_synced);
             for (view, list) in [(View::Visible, visible), (View::Synced, synced)] {
                 if !list.is_empty() {
                     store.index(view, &list);
@@ -271,19 +274,20 @@ impl Database {
         &mut self,
         changes: &[(CollectionId, View, Vec<Change>)],
     ) -> Vec<(QueryId, Vec<Change>)> {
-        let mut hits: Vec<(Hit, &[Change])> = Vec::new();
-        let mut found = Vec::new();
+        let mut hits: SmallVec<[(Hit, &[Change]); 4]> = SmallVec::new();
         for (collection, view, list) in changes {
-            self.dispatches[collection.0][*view as usize].find(list, &mut found);
-            hits.extend(found.drain(..).map(|hit| (hit, list.as_slice())));
+            let dispatch = &self.dispatches[collection.0][*view as usize];
+            dispatch.find(list, &mut |hit| hits.push((hit, list.as_slice())));
         }
-        hits.sort_unstable_by_key(|(hit, _)| *hit);
-        hits.dedup_by_key(|(hit, _)| *hit);
+        if hits.len() > 1 {
+            hits.sort_unstable_by_key(|(hit, _)| *hit);
+            hits.dedup_by_key(|(hit, _)| *hit);
+        }
         let mut told = Vec::new();
         for own in hits.chunk_by(|((a, _), _), ((b, _), _)| a.query == b.query) {
             let query = own[0].0.0.query;
             let Some(running) = &mut self.queries[query] else { continue };
-            let feed: smallvec::SmallVec<[_; 2]> = own
+            let feed: SmallVec<[_; 2]> = own
                 .iter()
                 .map(|((listener, number), list)| (listener.leaf, &list[*number]))
                 .collect();
@@ -321,6 +325,10 @@ fn shown_for(plan: &Plan) -> Shown {
 struct Stores<'a>(&'a [Store]);
 
 impl Rows for Stores<'_> {
+    fn len(&self, collection: CollectionId, view: View) -> usize {
+        self.0[collection.0].len(view)
+    }
+
     fn scan(
         &self,
         collection: CollectionId,

@@ -67,17 +67,22 @@ impl Dispatch {
         self.columns.retain(|(_, by_value)| !by_value.is_empty());
     }
 
-    /// Adds a hit for every listener that may care for a change.
-    pub(crate) fn find(&self, changes: &[Change], hits: &mut Vec<Hit>) {
+    /// True if nobody listens.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.everything.is_empty() && self.columns.is_empty()
+    }
+
+    /// Calls `hit` for every listener that may care for a change; for some more than once.
+    pub(crate) fn find(&self, changes: &[Change], hit: &mut impl FnMut(Hit)) {
         for (number, change) in changes.iter().enumerate() {
-            hits.extend(self.everything.iter().map(|listener| (*listener, number)));
+            self.everything.iter().for_each(|listener| hit((*listener, number)));
             for (probe, by_value) in &self.columns {
                 let value = |entry| probe.of(entry);
                 let old = change.old.as_deref().map(value);
                 let new = change.new.as_deref().map(value);
                 for value in [old.as_ref().filter(|old| new.as_ref() != Some(*old)), new.as_ref()] {
                     let listeners = value.and_then(|value| by_value.get(&**value));
-                    hits.extend(listeners.into_iter().flatten().map(|own| (*own, number)));
+                    listeners.into_iter().flatten().for_each(|own| hit((*own, number)));
                 }
             }
         }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
+use smallvec::SmallVec;
 use smol_str::SmolStr;
 
 use crate::{
@@ -123,26 +124,28 @@ impl Database {
         match write {
             Write::Insert(record, meta) => {
                 let key = key_of(&self.catalog, collection, &record)?;
-                let is_other = |entry: &Arc<Entry>| entry.record != record;
-                if store.synced(&key).is_some_and(is_other) {
+                let (new, old) = store.put(Entry { key, record, meta });
+                let is_taken = old.as_ref().is_some_and(|old| old.record != new.record);
+                touched.wrote(collection, &new.key, store, (old, Some(new.clone())));
+                if is_taken {
                     let collection = self.catalog.name(collection).clone();
-                    return Err(WriteError::DuplicateKey { collection, key });
+                    return Err(WriteError::DuplicateKey { collection, key: new.key.clone() });
                 }
-                put(store, collection, Entry { key, record, meta }, touched);
             }
             Write::Put(record, meta) => {
                 let key = key_of(&self.catalog, collection, &record)?;
-                put(store, collection, Entry { key, record, meta }, touched);
+                let (new, old) = store.put(Entry { key, record, meta });
+                touched.wrote(collection, &new.key, store, (old, Some(new.clone())));
             }
             Write::Delete(key) => {
-                touched.touch(collection, &key, store);
-                store.put(&key, None);
+                let old = store.remove(&key);
+                touched.wrote(collection, &key, store, (old, None));
             }
             Write::Truncate => {
                 let keys: Vec<_> = store.synced_keys().cloned().collect();
                 for key in keys {
-                    touched.touch(collection, &key, store);
-                    store.put(&key, None);
+                    let old = store.remove(&key);
+                    touched.wrote(collection, &key, store, (old, None));
                 }
             }
         }
@@ -191,9 +194,8 @@ impl Database {
             }
         };
         let store = &mut self.stores[collection.0];
-        touched.touch(collection, &key, store);
-        store.lay(&key, transaction, patch);
-        store.refresh(&key);
+        let synced = touched.touch(collection, &key, store);
+        store.lay(&key, transaction, patch, synced);
         Ok(key)
     }
 
@@ -216,19 +218,6 @@ impl Database {
             store.lift(&key, transaction, 0);
         }
     }
-}
-
-fn put(store: &mut Store, collection: CollectionId, entry: Entry, touched: &mut Touched) {
-    let mut entry = entry;
-    touched.touch(collection, &entry.key, store);
-    if let Some(old) = store.synced(&entry.key)
-        && let Some(position) = old.meta.position
-    {
-        // A row stands where it was written first.
-        entry.meta.position = Some(position);
-    }
-    let key = entry.key.clone();
-    store.put(&key, Some(Arc::new(entry)));
 }
 
 /// The key of a record, which must fit the schema.
@@ -332,13 +321,13 @@ fn check_update(
 /// The rows that something happened to, and how they were before.
 #[derive(Debug, Default)]
 pub(crate) struct Touched {
-    collections: Vec<(CollectionId, TouchedRows)>,
+    collections: SmallVec<[(CollectionId, TouchedRows); 1]>,
 }
 
-/// Those of one collection.
+/// Those of one collection; in most ticks there is one row.
 #[derive(Debug, Default)]
 pub(crate) struct TouchedRows {
-    rows: Vec<Before>,
+    rows: SmallVec<[Before; 1]>,
     places: HashMap<Key, usize, FixedState>,
 }
 
@@ -347,17 +336,37 @@ struct Before {
     key: Key,
     visible: Option<Arc<Entry>>,
     synced: Option<Arc<Entry>>,
+    /// The synced row as it is.
+    now: Option<Arc<Entry>>,
 }
 
+/// Fewer rows are looked through faster than a table is made.
+const FEW: usize = 8;
+
 impl Touched {
-    /// Remembers how a row is, unless that was done before.
-    fn touch(&mut self, collection: CollectionId, key: &Key, store: &Store) {
+    /// Remembers how a row is, unless that was done before; answers the synced row.
+    fn touch(&mut self, collection: CollectionId, key: &Key, store: &Store) -> Option<&Arc<Entry>> {
+        self.rows(collection).touch(key, store)
+    }
+
+    /// Remembers what a synced row was and is.
+    fn wrote(
+        &mut self,
+        collection: CollectionId,
+        key: &Key,
+        store: &Store,
+        change: (Option<Arc<Entry>>, Option<Arc<Entry>>),
+    ) {
+        self.rows(collection).wrote(key, store, change);
+    }
+
+    fn rows(&mut self, collection: CollectionId) -> &mut TouchedRows {
         let index = self.collections.iter().position(|(own, _)| *own == collection);
         let index = index.unwrap_or_else(|| {
             self.collections.push((collection, TouchedRows::default()));
             self.collections.len() - 1
         });
-        self.collections[index].1.touch(key, store);
+        &mut self.collections[index].1
     }
 
     pub(crate) fn collections(self) -> impl Iterator<Item = (CollectionId, TouchedRows)> {
@@ -368,49 +377,82 @@ impl Touched {
     fn undo(self, stores: &mut [Store]) {
         for (collection, rows) in self.collections {
             for Before { key, synced, .. } in rows.rows {
-                stores[collection.0].put(&key, synced);
+                stores[collection.0].restore(&key, synced);
             }
         }
     }
 }
 
 impl TouchedRows {
-    fn touch(&mut self, key: &Key, store: &Store) {
-        // One row needs no table, and most ticks have one row.
-        if self.rows.len() == 1 && self.places.is_empty() {
-            self.places.insert(self.rows[0].key.clone(), 0);
-        }
-        let is_known = match self.rows.len() {
-            0 => false,
-            _ => self.places.contains_key(key),
-        };
-        if is_known {
-            return;
-        }
-        if !self.rows.is_empty() {
-            self.places.insert(key.clone(), self.rows.len());
-        }
-        let (visible, synced) = (store.visible(key).cloned(), store.synced(key).cloned());
-        self.rows.push(Before { key: key.clone(), visible, synced });
+    fn touch(&mut self, key: &Key, store: &Store) -> Option<&Arc<Entry>> {
+        let place = self.place(key).unwrap_or_else(|| {
+            let synced = store.synced(key).cloned();
+            self.add(key, store, synced.clone(), synced);
+            self.rows.len() - 1
+        });
+        self.rows[place].now.as_ref()
     }
 
-    /// What changed, as the user sees it and in what is synced.
-    pub(crate) fn settle(self, store: &mut Store) -> (Vec<Change>, Vec<Change>) {
+    fn wrote(
+        &mut self,
+        key: &Key,
+        store: &Store,
+        (old, new): (Option<Arc<Entry>>, Option<Arc<Entry>>),
+    ) {
+        match self.place(key) {
+            Some(place) => self.rows[place].now = new,
+            None => self.add(key, store, old, new),
+        }
+    }
+
+    fn place(&self, key: &Key) -> Option<usize> {
+        if self.places.is_empty() {
+            return self.rows.iter().position(|row| row.key == *key);
+        }
+        self.places.get(key).copied()
+    }
+
+    fn add(
+        &mut self,
+        key: &Key,
+        store: &Store,
+        synced: Option<Arc<Entry>>,
+        now: Option<Arc<Entry>>,
+    ) {
+        let visible = match store.covered(key) {
+            Some(shown) => shown.cloned(),
+            None => synced.clone(),
+        };
+        self.rows.push(Before { key: key.clone(), visible, synced, now });
+        if self.rows.len() > FEW {
+            let unlisted = self.rows.iter().enumerate().skip(self.places.len());
+            self.places.extend(unlisted.map(|(place, row)| (row.key.clone(), place)));
+        }
+    }
+
+    /// What changed, as the user sees it and, if that is wanted, in what is synced.
+    pub(crate) fn settle(
+        self,
+        store: &mut Store,
+        wants_synced: bool,
+    ) -> (Vec<Change>, Vec<Change>) {
         let (mut visible, mut synced) = (Vec::with_capacity(self.rows.len()), Vec::new());
-        for before in self.rows {
-            store.refresh(&before.key);
-            visible.extend(change(&before.key, before.visible, store.visible(&before.key)));
-            synced.extend(change(&before.key, before.synced, store.synced(&before.key)));
+        for row in self.rows {
+            let shown = store.settle(&row.key, row.now.as_ref());
+            if wants_synced {
+                synced.extend(change(row.key.clone(), row.synced, row.now));
+            }
+            visible.extend(change(row.key, row.visible, shown));
         }
         (visible, synced)
     }
 }
 
-fn change(key: &Key, old: Option<Arc<Entry>>, new: Option<&Arc<Entry>>) -> Option<Change> {
-    let is_same = match (&old, new) {
+fn change(key: Key, old: Option<Arc<Entry>>, new: Option<Arc<Entry>>) -> Option<Change> {
+    let is_same = match (&old, &new) {
         (Some(old), Some(new)) => Arc::ptr_eq(old, new) || old == new,
         (None, None) => true,
         _ => false,
     };
-    (!is_same).then(|| Change { key: key.clone(), old, new: new.cloned() })
+    (!is_same).then_some(Change { key, old, new })
 }

@@ -5,6 +5,7 @@
 //! cargo xtask bench wakes [--seconds N] [--rounds N]
 //! cargo xtask bench client [--rounds N]
 //! cargo xtask bench state [--rounds N]
+//! cargo xtask bench live [--quick] [--only SCENARIOS] [--rounds N] [--ours-only]
 //! ```
 //!
 //! Every row starts a fresh server in a fresh directory, loads it, and stops it before the other
@@ -20,7 +21,8 @@
 //! HTTP/1.1 load generator, [`server`] installs, starts and stops the contestants, [`disk`]
 //! measures the floor that any durable server stands on, [`report`] judges and prints. [`wakes`]
 //! measures what the official server does not have, [`client`](mod@client) our client beside the
-//! npm one, [`state`](mod@state) the fold above both.
+//! npm one, [`state`](mod@state) the fold above both, [`live`] the queries above that beside
+//! those of `@tanstack/db`.
 
 #![allow(
     clippy::print_stdout,
@@ -32,6 +34,7 @@
 mod client;
 mod contest;
 mod disk;
+mod live;
 mod load;
 mod report;
 mod rows;
@@ -69,6 +72,11 @@ enum Command {
     Client(RoundsArgs),
     /// Measure how fast events of the State Protocol are folded.
     State(RoundsArgs),
+    /// Compare live queries with those of the npm package `@tanstack/db`.
+    Live(live::LiveArgs),
+    /// One scenario of `live` with our database; its figures as JSON.
+    #[command(hide = true)]
+    LiveScenario(live::ScenarioArgs),
 }
 
 #[derive(Debug, Args)]
@@ -134,6 +142,14 @@ fn main() -> Result<()> {
             println!("{}", state::play(args.rounds)?);
             Ok(())
         }
+        Command::Live(args) => {
+            println!("{}", live::compare(&args)?);
+            Ok(())
+        }
+        Command::LiveScenario(args) => {
+            println!("{}", live::play(&args)?);
+            Ok(())
+        }
     }
 }
 
@@ -142,7 +158,7 @@ fn compare_clients(args: &RoundsArgs) -> Result<()> {
     let clients = Clients {
         server: Contestant::headwater(&workspace, args.ours_bin.as_deref())?,
         data_root: workspace.data_root()?,
-        node_dir: workspace.node_dir()?,
+        node_dir: workspace.node_dir("tools/conformance/node")?,
         rounds: args.rounds,
     };
     println!("{}", clients.play()?);

@@ -44,9 +44,9 @@ impl Workspace {
         Ok(path)
     }
 
-    /// The folder with the npm client, installed.
-    pub(crate) fn node_dir(&self) -> Result<PathBuf> {
-        let dir = self.root.join("tools/conformance/node");
+    /// A folder with npm packages, installed.
+    pub(crate) fn node_dir(&self, path: &str) -> Result<PathBuf> {
+        let dir = self.root.join(path);
         let status = Command::new("npm")
             .args(["ci", "--no-audit", "--no-fund"])
             .current_dir(&dir)

@@ -15,6 +15,9 @@ pub(crate) enum Feed<'a> {
 
 /// Rows to begin with.
 pub(crate) trait Rows {
+    /// How many rows a collection has.
+    fn len(&self, collection: CollectionId, view: View) -> usize;
+
     /// Calls `each` for all rows of a collection, or at least for those that all lookups find.
     fn scan(
         &self,

@@ -75,14 +75,24 @@ impl Join {
     }
 
     pub(super) fn step(&mut self, feed: &Feed<'_>) -> Vec<Delta> {
-        // The left meets the right as it was, then the right meets the left as it is: each pair
-        // is met once.
+        // One side meets the other as it was, then the other meets it as it is: each pair is met
+        // once. To begin with, those who stay alone come last, when all their partners are there.
         let (left, right) = (self.left.step(feed), self.right.step(feed));
-        let is_simple = left.len() + right.len() <= 1;
-        let mut out = Vec::with_capacity(left.len() + right.len());
-        left.into_iter().for_each(|delta| self.changed(Side::Left, delta, &mut out));
-        right.into_iter().for_each(|delta| self.changed(Side::Right, delta, &mut out));
-        if !is_simple {
+        let [keeps_left, keeps_right] = [&self.sides[0], &self.sides[1]].map(|side| side.is_kept);
+        let is_initial = matches!(feed, Feed::Initial(_));
+        let says_once = match is_initial {
+            true => !(keeps_left && keeps_right),
+            false => left.len() + right.len() <= 1,
+        };
+        let mut out = Vec::with_capacity(left.len().max(right.len()));
+        let mut inputs = [(Side::Left, left), (Side::Right, right)];
+        if is_initial && keeps_left {
+            inputs.reverse();
+        }
+        for (side, deltas) in inputs {
+            deltas.into_iter().for_each(|delta| self.changed(side, delta, &mut out));
+        }
+        if !says_once {
             consolidate(&mut out);
         }
         out

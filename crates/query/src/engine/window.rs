@@ -2,6 +2,7 @@
 
 use std::{
     collections::BTreeMap,
+    mem,
     ops::Bound::{Excluded, Unbounded},
 };
 
@@ -98,11 +99,18 @@ impl Window {
     }
 
     /// Many rows into an empty window: sorted at once.
-    fn fill(&mut self, deltas: Vec<Delta>) -> Vec<Delta> {
-        let rows = deltas.into_iter().filter_map(|Delta { key, new, .. }| {
-            new.map(|item| (self.sorting.place(&key, &item), (key, item)))
-        });
-        self.rows = rows.collect();
+    fn fill(&mut self, mut deltas: Vec<Delta>) -> Vec<Delta> {
+        // Places are sorted apart from their rows, which are larger.
+        let mut places = Vec::with_capacity(deltas.len());
+        for (number, Delta { key, new, .. }) in deltas.iter().enumerate() {
+            places.extend(new.as_ref().map(|item| (self.sorting.place(key, item), number)));
+        }
+        places.sort_unstable();
+        let row = |(at, number): (SortKey, usize)| {
+            let Delta { key, new, .. } = &mut deltas[number];
+            (at, (mem::take(key), mem::take(new).unwrap_or_default()))
+        };
+        self.rows = places.into_iter().map(row).collect();
         self.before = self.rows.len().min(self.offset);
         let within = || self.rows.iter().skip(self.offset).take(self.limit);
         let ends = within().next().zip(within().next_back());
@@ -118,7 +126,7 @@ impl Window {
     /// The row changed, its place did not.
     fn replace(&mut self, at: &SortKey, key: Key, item: Item, out: &mut Vec<Delta>) {
         let Some(place) = self.rows.get_mut(at) else { return };
-        let (_, old) = std::mem::replace(place, (key.clone(), item.clone()));
+        let (_, old) = mem::replace(place, (key.clone(), item.clone()));
         let is_shown = |shown: &Shown| (&shown.first..=&shown.last).contains(&at);
         if self.shown.as_ref().is_some_and(is_shown) {
             out.push(Delta { key, old: Some(old), new: Some(item) });

@@ -43,6 +43,10 @@ impl Indexes {
         (*scans >= INDEX_SCANS_MIN).then_some(probe)
     }
 
+    pub(super) fn has(&self, view: View) -> bool {
+        self.made.iter().any(|index| index.view == view)
+    }
+
     pub(super) fn build(&mut self, view: View, probe: Probe, rows: &[Arc<Entry>]) {
         let mut index = Index { view, probe, rows: HashMap::default() };
         rows.iter().for_each(|entry| index.put(entry));

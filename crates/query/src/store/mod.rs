@@ -3,7 +3,10 @@
 mod index;
 mod overlay;
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, btree_map},
+    sync::Arc,
+};
 
 pub(crate) use self::overlay::Patch;
 use self::{index::Indexes, overlay::Overlay};
@@ -88,17 +91,52 @@ impl Store {
         })
     }
 
-    /// Sets or removes a synced row.
-    pub(crate) fn put(&mut self, key: &Key, entry: Option<Arc<Entry>>) {
+    /// Puts a synced row in its place; answers the row as it stands there, and the one before it.
+    pub(crate) fn put(&mut self, mut entry: Entry) -> (Arc<Entry>, Option<Arc<Entry>>) {
+        match self.base.entry(entry.key.clone()) {
+            btree_map::Entry::Vacant(place) => (place.insert(Arc::new(entry)).clone(), None),
+            btree_map::Entry::Occupied(mut place) => {
+                // A row stands where it was written first.
+                entry.meta.position = place.get().meta.position.or(entry.meta.position);
+                let entry = Arc::new(entry);
+                let old = place.insert(entry.clone());
+                (entry, Some(old))
+            }
+        }
+    }
+
+    /// Removes a synced row; answers it.
+    pub(crate) fn remove(&mut self, key: &Key) -> Option<Arc<Entry>> {
+        self.base.remove(key)
+    }
+
+    /// Puts a synced row back as it was.
+    pub(crate) fn restore(&mut self, key: &Key, entry: Option<Arc<Entry>>) {
         match entry {
             Some(entry) => drop(self.base.insert(key.clone(), entry)),
             None => drop(self.base.remove(key)),
         }
     }
 
-    /// Lays a write of a transaction on a row.
-    pub(crate) fn lay(&mut self, key: &Key, transaction: TransactionId, patch: Patch) {
-        self.overlays.entry(key.clone()).or_default().lay(transaction, patch);
+    /// What the writes on a row come to, if there are any.
+    pub(crate) fn covered(&self, key: &Key) -> Option<Option<&Arc<Entry>>> {
+        if self.overlays.is_empty() {
+            return None;
+        }
+        self.overlays.get(key).map(Overlay::shown)
+    }
+
+    /// Lays a write of a transaction on a row, which is synced as given.
+    pub(crate) fn lay(
+        &mut self,
+        key: &Key,
+        transaction: TransactionId,
+        patch: Patch,
+        synced: Option<&Arc<Entry>>,
+    ) {
+        let overlay = self.overlays.entry(key.clone()).or_default();
+        overlay.lay(transaction, patch);
+        overlay.refresh(key, synced);
     }
 
     /// Takes the writes of a transaction, from the given one on, off a row.
@@ -120,6 +158,24 @@ impl Store {
         if let Some(overlay) = self.overlays.get_mut(key) {
             overlay.refresh(key, self.base.get(key));
         }
+    }
+
+    /// What a row shows on this synced one, after something has changed.
+    pub(crate) fn settle(&mut self, key: &Key, synced: Option<&Arc<Entry>>) -> Option<Arc<Entry>> {
+        if !self.overlays.is_empty()
+            && let Some(overlay) = self.overlays.get_mut(key)
+        {
+            if overlay.is_stale(synced) {
+                overlay.refresh(key, synced);
+            }
+            return overlay.shown().cloned();
+        }
+        synced.cloned()
+    }
+
+    /// Whether a view has indexes.
+    pub(crate) fn is_indexed(&self, view: View) -> bool {
+        self.indexes.has(view)
     }
 
     /// Keeps the indexes of a view up to date.

@@ -26,6 +26,8 @@ pub(crate) enum Patch {
 pub(super) struct Overlay {
     patches: SmallVec<[(TransactionId, Patch); 1]>,
     shown: Option<Arc<Entry>>,
+    /// The synced row that is shown with the writes on it; none if they have changed since.
+    shown_on: Option<Option<Arc<Entry>>>,
 }
 
 impl Overlay {
@@ -36,6 +38,7 @@ impl Overlay {
     pub(super) fn lay(&mut self, transaction: TransactionId, patch: Patch) {
         let at = self.patches.partition_point(|(own, _)| *own <= transaction);
         self.patches.insert(at, (transaction, patch));
+        self.shown_on = None;
     }
 
     pub(super) fn laid(&self, transaction: TransactionId) -> usize {
@@ -45,11 +48,21 @@ impl Overlay {
     /// Takes off all but the first `keep` writes of a transaction; true if nothing is left.
     pub(super) fn lift(&mut self, transaction: TransactionId, keep: usize) -> bool {
         let mut seen = 0;
+        self.shown_on = None;
         self.patches.retain(|(own, _)| {
             seen += usize::from(*own == transaction);
             *own != transaction || seen <= keep
         });
         self.patches.is_empty()
+    }
+
+    /// Whether it must be refreshed to show all writes on this synced row.
+    pub(super) fn is_stale(&self, base: Option<&Arc<Entry>>) -> bool {
+        match (&self.shown_on, base) {
+            (Some(Some(own)), Some(base)) => !Arc::ptr_eq(own, base),
+            (Some(None), None) => false,
+            _ => true,
+        }
     }
 
     /// The synced row with all writes on it.
@@ -67,6 +80,7 @@ impl Overlay {
         }
         let position = base.and_then(|entry| entry.meta.position);
         let meta = Meta { position, is_pending: true, origin: Origin::Local };
+        self.shown_on = Some(base.cloned());
         self.shown = record.map(|record| Arc::new(Entry { key: key.clone(), record, meta }));
     }
 }

@@ -1,15 +1,28 @@
 //! A list of values that is cheap to clone and cheap to change in one place.
 
-use std::{fmt, sync::Arc};
+use std::{fmt, mem, sync::Arc};
+
+use smallvec::SmallVec;
 
 use super::Value;
 
-/// Values in order, in blocks that clones share: changing one place of a long list copies one
-/// block, not the list.
+/// Values in order. Clones share what is long: changing one place of a long list copies one block,
+/// not the list.
 #[derive(Clone, Default)]
-pub struct List {
-    blocks: Arc<Vec<Arc<Vec<Value>>>>,
-    len: usize,
+pub struct List(Arc<Values>);
+
+#[derive(Clone)]
+enum Values {
+    /// All of them. The keys of joined rows are pairs, so these need no room of their own.
+    Few(SmallVec<[Value; 2]>),
+    /// Block by block.
+    Many { blocks: Vec<Arc<Vec<Value>>>, len: usize },
+}
+
+impl Default for Values {
+    fn default() -> Self {
+        Self::Few(SmallVec::new())
+    }
 }
 
 const BLOCK_MAX: usize = 64;
@@ -18,19 +31,26 @@ impl List {
     /// How many.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.len
+        match &*self.0 {
+            Values::Few(values) => values.len(),
+            Values::Many { len, .. } => *len,
+        }
     }
 
     /// True if there is none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.len == 0
+        self.len() == 0
     }
 
     /// The value at this place.
     #[must_use]
     pub fn get(&self, mut index: usize) -> Option<&Value> {
-        for block in self.blocks.iter() {
+        let (few, blocks) = self.parts();
+        if blocks.is_empty() {
+            return few.get(index);
+        }
+        for block in blocks {
             match block.get(index) {
                 Some(value) => return Some(value),
                 None => index -= block.len(),
@@ -41,17 +61,79 @@ impl List {
 
     /// In order.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = &Value> {
-        self.blocks.iter().flat_map(|block| block.iter())
+        let (few, blocks) = self.parts();
+        few.iter().chain(blocks.iter().flat_map(|block| block.iter()))
+    }
+
+    /// True if both are one list in memory.
+    pub(super) fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
+    /// A short list is in the first part, a long one in the second.
+    pub(super) fn parts(&self) -> (&[Value], &[Arc<Vec<Value>>]) {
+        match &*self.0 {
+            Values::Few(values) => (values, &[]),
+            Values::Many { blocks, .. } => (&[], blocks),
+        }
     }
 
     /// Puts a value at this place, which must not lie beyond the end.
     pub(crate) fn insert(&mut self, index: usize, value: Value) {
-        let (at, within) = self.place(index);
-        self.len += 1;
-        let blocks = Arc::make_mut(&mut self.blocks);
+        match Arc::make_mut(&mut self.0) {
+            Values::Few(values) if values.len() < BLOCK_MAX => values.insert(index, value),
+            values => {
+                values.split();
+                values.insert(index, value);
+            }
+        }
+    }
+
+    /// Changes the value at this place.
+    pub(crate) fn set(&mut self, index: usize, value: Value) {
+        match Arc::make_mut(&mut self.0) {
+            Values::Few(values) => values[index] = value,
+            Values::Many { blocks, .. } => {
+                let (at, within) = place(blocks, index);
+                Arc::make_mut(&mut blocks[at])[within] = value;
+            }
+        }
+    }
+
+    /// Takes the value out of this place.
+    pub(crate) fn remove(&mut self, index: usize) {
+        match Arc::make_mut(&mut self.0) {
+            Values::Few(values) => drop(values.remove(index)),
+            Values::Many { blocks, len } => {
+                let (at, within) = place(blocks, index);
+                let block = Arc::make_mut(&mut blocks[at]);
+                block.remove(within);
+                if block.is_empty() {
+                    blocks.remove(at);
+                }
+                *len -= 1;
+            }
+        }
+    }
+}
+
+impl Values {
+    /// From here on there are blocks.
+    fn split(&mut self) {
+        if let Self::Few(values) = self {
+            let (len, values) = (values.len(), mem::take(values).into_vec());
+            *self = Self::Many { blocks: vec![Arc::new(values)], len };
+        }
+    }
+
+    /// Puts a value into its block.
+    fn insert(&mut self, index: usize, value: Value) {
+        let Self::Many { blocks, len } = self else { return };
+        *len += 1;
         if blocks.is_empty() {
             blocks.push(Arc::default());
         }
+        let (at, within) = place(blocks, index);
         let block = Arc::make_mut(&mut blocks[at]);
         block.insert(within, value);
         if block.len() > BLOCK_MAX {
@@ -61,46 +143,32 @@ impl List {
             blocks.insert(at + 1, Arc::new(rest));
         }
     }
+}
 
-    /// Changes the value at this place.
-    pub(crate) fn set(&mut self, index: usize, value: Value) {
-        let (at, within) = self.place(index);
-        Arc::make_mut(&mut Arc::make_mut(&mut self.blocks)[at])[within] = value;
-    }
-
-    /// Takes the value out of this place.
-    pub(crate) fn remove(&mut self, index: usize) {
-        let (at, within) = self.place(index);
-        let blocks = Arc::make_mut(&mut self.blocks);
-        let block = Arc::make_mut(&mut blocks[at]);
-        block.remove(within);
-        if block.is_empty() {
-            blocks.remove(at);
+/// Which block, and where in it. The end belongs to the last block.
+fn place(blocks: &[Arc<Vec<Value>>], mut index: usize) -> (usize, usize) {
+    let last = blocks.len().saturating_sub(1);
+    for (at, block) in blocks.iter().enumerate() {
+        if index < block.len() || at == last {
+            return (at, index);
         }
-        self.len -= 1;
+        index -= block.len();
     }
-
-    /// Which block, and where in it. The end belongs to the last block.
-    fn place(&self, mut index: usize) -> (usize, usize) {
-        let last = self.blocks.len().saturating_sub(1);
-        for (at, block) in self.blocks.iter().enumerate() {
-            if index < block.len() || at == last {
-                return (at, index);
-            }
-            index -= block.len();
-        }
-        (0, index)
-    }
+    (0, index)
 }
 
 impl FromIterator<Value> for List {
     fn from_iter<I: IntoIterator<Item = Value>>(values: I) -> Self {
         let mut values = values.into_iter();
-        let (mut blocks, mut len) = (Vec::new(), 0);
+        let few: SmallVec<[_; 2]> = values.by_ref().take(BLOCK_MAX).collect();
+        if few.len() < BLOCK_MAX {
+            return Self(Arc::new(Values::Few(few)));
+        }
+        let (mut blocks, mut len) = (vec![Arc::new(few.into_vec())], BLOCK_MAX);
         loop {
             let block: Vec<_> = values.by_ref().take(BLOCK_MAX).collect();
             if block.is_empty() {
-                return Self { blocks: Arc::new(blocks), len };
+                return Self(Arc::new(Values::Many { blocks, len }));
             }
             len += block.len();
             blocks.push(Arc::new(block));

@@ -5,7 +5,7 @@ use std::{
     hash::{Hash, Hasher},
 };
 
-use super::Value;
+use super::{List, Value};
 use crate::record::Tuple;
 
 /// Values of one kind stand together.
@@ -24,21 +24,52 @@ fn rank(value: &Value) -> u8 {
 /// By kind, then by content: numbers by size with NaN last, texts by their bytes, lists and
 /// objects member by member.
 impl Ord for Value {
+    #[inline]
     fn cmp(&self, other: &Self) -> Ordering {
+        // Most keys are texts, and trees of keys compare often.
+        match (self, other) {
+            (Self::Text(a), Self::Text(b)) => bytes(a.as_bytes(), b.as_bytes()),
+            _ => self.cmp_any(other),
+        }
+    }
+}
+
+impl Value {
+    fn cmp_any(&self, other: &Self) -> Ordering {
         match (self, other) {
             (Self::Bool(a), Self::Bool(b)) => a.cmp(b),
             (Self::Int(a), Self::Int(b)) => a.cmp(b),
             (Self::Float(a), Self::Float(b)) => floats(*a, *b),
             (Self::Int(a), Self::Float(b)) => mixed(*a, *b),
             (Self::Float(a), Self::Int(b)) => mixed(*b, *a).reverse(),
-            (Self::Text(a), Self::Text(b)) => a.as_str().cmp(b.as_str()),
-            (Self::List(a), Self::List(b)) => a.iter().cmp(b.iter()),
+            (Self::List(a), Self::List(b)) => lists(a, b),
             (Self::Object(a), Self::Object(b)) => fields(a).cmp(&fields(b)),
             (Self::Text(_) | Self::Rope(_), Self::Text(_) | Self::Rope(_)) => {
                 self.as_text().cmp(&other.as_text())
             }
             _ => rank(self).cmp(&rank(other)),
         }
+    }
+}
+
+/// The order of bytes. The first eight are compared as one number: keys mostly differ within them.
+#[inline]
+pub(super) fn bytes(a: &[u8], b: &[u8]) -> Ordering {
+    let (Some((first, a_rest)), Some((other, b_rest))) =
+        (a.split_first_chunk::<8>(), b.split_first_chunk::<8>())
+    else {
+        return a.cmp(b);
+    };
+    let order = u64::from_be_bytes(*first).cmp(&u64::from_be_bytes(*other));
+    order.then_with(|| a_rest.cmp(b_rest))
+}
+
+/// The keys of joined rows are short lists.
+fn lists(a: &List, b: &List) -> Ordering {
+    match (a.parts(), b.parts()) {
+        _ if a.is_same(b) => Ordering::Equal,
+        ((a, []), (b, [])) => a.cmp(b),
+        _ => a.iter().cmp(b.iter()),
     }
 }
 

@@ -1,8 +1,10 @@
 //! Sort keys: values written as bytes whose order is the order asked for.
 
+use std::cmp::Ordering;
+
 use smallvec::SmallVec;
 
-use super::Value;
+use super::{Value, order};
 
 /// Up or down.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -41,8 +43,20 @@ pub(crate) enum Collation {
 }
 
 /// Values of one row by which it is sorted, made to be compared as bytes.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct SortKey(SmallVec<[u8; 32]>);
+
+impl Ord for SortKey {
+    fn cmp(&self, other: &Self) -> Ordering {
+        order::bytes(&self.0, &other.0)
+    }
+}
+
+impl PartialOrd for SortKey {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
 
 impl SortKey {
     /// Adds a value that decides where those before it are equal.
@@ -98,10 +112,10 @@ impl SortKey {
         let float = value.as_number().unwrap_or_default();
         let bits = if float.is_nan() { f64::NAN.to_bits() } else { float.to_bits() };
         let flip = if bits >> 63 == 1 { u64::MAX } else { 1 << 63 };
-        self.0.extend((bits ^ flip).to_be_bytes());
+        self.0.extend_from_slice(&(bits ^ flip).to_be_bytes());
         #[expect(clippy::cast_possible_truncation, reason = "the difference is at most 1,024")]
         let rest = value.as_int().map_or(0, |whole| (i128::from(whole) - float as i128) as i16);
-        self.0.extend((rest.cast_unsigned() ^ 0x8000).to_be_bytes());
+        self.0.extend_from_slice(&(rest.cast_unsigned() ^ 0x8000).to_be_bytes());
     }
 
     /// A zero ends the text, so a zero within it is written as something else.
@@ -119,11 +133,15 @@ impl SortKey {
     }
 
     fn put_bytes(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            match byte {
-                0 => self.0.extend([1, 1]),
-                1 => self.0.extend([1, 2]),
-                _ => self.0.push(*byte),
+        if bytes.iter().all(|byte| *byte > 1) {
+            self.0.extend_from_slice(bytes);
+        } else {
+            for byte in bytes {
+                match byte {
+                    0 => self.0.extend([1, 1]),
+                    1 => self.0.extend([1, 2]),
+                    _ => self.0.push(*byte),
+                }
             }
         }
         self.0.push(0);
@@ -137,8 +155,6 @@ impl SortKey {
 
 #[cfg(test)]
 mod tests {
-    use std::cmp::Ordering;
-
     use proptest::prelude::*;
 
     use super::*;
