@@ -2,6 +2,8 @@
 
 /// Different columns in one collection or object.
 pub const COLUMNS_MAX: usize = 1_024;
+/// Columns that a collection without a schema has before queries cannot ask for new ones.
+pub const COLUMNS_BY_QUERY_MAX: usize = COLUMNS_MAX / 2;
 /// Sources in one query, sub-queries counted with theirs.
 pub const SOURCES_MAX: usize = 32;
 /// How deep queries and expressions may nest.

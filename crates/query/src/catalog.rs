@@ -4,7 +4,7 @@ use std::{fmt, sync::Arc};
 
 use smol_str::SmolStr;
 
-use crate::{record::Shape, value::Value};
+use crate::{caps::COLUMNS_BY_QUERY_MAX, record::Shape, value::Value};
 
 /// A collection of a database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -163,6 +163,11 @@ impl Catalog {
     pub(crate) fn column(&mut self, id: CollectionId, name: &str) -> Option<(usize, Kind)> {
         let schema = &mut self.collections[id.0].schema;
         if schema.is_open {
+            // Queries may come from outside, and must leave rows room for columns of their own.
+            let is_known = schema.shape.index(name).is_some();
+            if !is_known && schema.shape.len() >= COLUMNS_BY_QUERY_MAX {
+                return None;
+            }
             return Some((Shape::learn(&mut schema.shape, name).ok()?, Kind::Any));
         }
         let index = schema.columns.iter().position(|column| column.name == name)?;

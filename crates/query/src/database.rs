@@ -31,6 +31,7 @@ pub struct Database {
     dispatches: Vec<[Dispatch; 2]>,
     queries: Vec<Option<Running>>,
     vacant: Vec<usize>,
+    last_query: u64,
     pub(crate) transactions: HashMap<TransactionId, Open, FixedState>,
     pub(crate) last_transaction: u64,
     pub(crate) pending: usize,
@@ -39,10 +40,15 @@ pub struct Database {
 
 /// A query that is kept up to date.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct QueryId(usize);
+pub struct QueryId {
+    index: usize,
+    /// Tells queries apart that had one place after the other.
+    life: u64,
+}
 
 #[derive(Debug)]
 struct Running {
+    life: u64,
     plan: Plan,
     /// Its rows, if somebody wants to read them.
     shown: Option<Shown>,
@@ -51,7 +57,7 @@ struct Running {
 /// What a change of the database came to.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Published {
-    /// For every query whose rows changed, which did. Queries in the order they were made.
+    /// For every query whose rows changed, which did.
     pub queries: Vec<(QueryId, Vec<Change>)>,
     /// For every collection with rows that look different now, which do.
     pub collections: Vec<(CollectionId, Vec<Change>)>,
@@ -157,7 +163,7 @@ impl Database {
     /// If the query cannot be run.
     pub fn live(&mut self, query: &Query) -> Result<QueryId, QueryError> {
         let (id, outs) = self.start(query)?;
-        if let Some(running) = &mut self.queries[id.0] {
+        if let Some(running) = &mut self.queries[id.index] {
             let mut shown = shown_for(&running.plan);
             shown.apply(&outs);
             running.shown = Some(shown);
@@ -177,12 +183,12 @@ impl Database {
 
     /// Forgets a query.
     pub fn drop_query(&mut self, id: QueryId) {
-        let Some(running) = self.queries.get_mut(id.0).and_then(Option::take) else { return };
+        let Some(running) = self.take_running(id) else { return };
         for (leaf, watch) in running.plan.watches().iter().enumerate() {
             let dispatch = &mut self.dispatches[watch.collection.0][watch.view as usize];
-            dispatch.remove(Listener { query: id.0, leaf }, &watch.lookups);
+            dispatch.remove(Listener { query: id.index, leaf }, &watch.lookups);
         }
-        self.vacant.push(id.0);
+        self.vacant.push(id.index);
     }
 
     /// The rows of a live query, in their order. None if it is only watched.
@@ -219,7 +225,12 @@ impl Database {
     }
 
     fn running(&self, id: QueryId) -> Option<&Running> {
-        self.queries.get(id.0)?.as_ref()
+        self.queries.get(id.index)?.as_ref().filter(|running| running.life == id.life)
+    }
+
+    fn take_running(&mut self, id: QueryId) -> Option<Running> {
+        self.running(id)?;
+        self.queries[id.index].take()
     }
 
     fn shown(&self, id: QueryId) -> Option<&Shown> {
@@ -229,6 +240,8 @@ impl Database {
     fn start(&mut self, query: &Query) -> Result<(QueryId, Vec<engine::Out>), QueryError> {
         let mut plan = engine::compile(query, &mut self.catalog, self.semantics)?;
         let outs = self.hydrate(&mut plan);
+        self.last_query += 1;
+        let life = self.last_query;
         let index = self.vacant.pop().unwrap_or_else(|| {
             self.queries.push(None);
             self.queries.len() - 1
@@ -237,8 +250,8 @@ impl Database {
             let dispatch = &mut self.dispatches[watch.collection.0][watch.view as usize];
             dispatch.add(Listener { query: index, leaf }, &watch.lookups);
         }
-        self.queries[index] = Some(Running { plan, shown: None });
-        Ok((QueryId(index), outs))
+        self.queries[index] = Some(Running { life, plan, shown: None });
+        Ok((QueryId { index, life }, outs))
     }
 
     fn hydrate(&mut self, plan: &mut Plan) -> Vec<engine::Out> {
@@ -298,7 +311,10 @@ impl Database {
             if let Some(shown) = &mut running.shown {
                 shown.apply(&outs);
             }
-            told.push((QueryId(query), outs.into_iter().map(|out| out.change).collect()));
+            told.push((
+                QueryId { index: query, life: running.life },
+                outs.into_iter().map(|out| out.change).collect(),
+            ));
         }
         told
     }

@@ -1,5 +1,7 @@
 //! Who must be told of a change: found by value, not by asking everybody.
 
+use std::collections::BTreeSet;
+
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use smallvec::SmallVec;
@@ -23,7 +25,7 @@ pub(crate) type Hit = (Listener, usize);
 #[derive(Debug, Default)]
 pub(crate) struct Dispatch {
     /// Those who are told everything.
-    everything: Vec<Listener>,
+    everything: BTreeSet<Listener>,
     /// Those who are told of rows with certain values in a column.
     columns: Vec<(Probe, ByValue)>,
 }
@@ -34,7 +36,7 @@ impl Dispatch {
     /// Begins to tell a listener of rows that all these lookups find.
     pub(crate) fn add(&mut self, listener: Listener, lookups: &[Lookup]) {
         let Some(lookup) = self.best(lookups) else {
-            self.everything.push(listener);
+            self.everything.insert(listener);
             return;
         };
         let by_value = match self.columns.iter().position(|(probe, _)| *probe == lookup.column) {
@@ -52,7 +54,7 @@ impl Dispatch {
 
     /// Stops to tell a listener anything.
     pub(crate) fn remove(&mut self, listener: Listener, lookups: &[Lookup]) {
-        self.everything.retain(|own| *own != listener);
+        self.everything.remove(&listener);
         for lookup in lookups {
             let column = self.columns.iter_mut().find(|(probe, _)| *probe == lookup.column);
             let Some((_, by_value)) = column else { continue };

@@ -1,5 +1,7 @@
 //! Rows nested in other rows, in their own order.
 
+use std::collections::BTreeSet;
+
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 
@@ -32,7 +34,7 @@ pub(super) struct Include {
 struct State {
     members: HashMap<Key, Member, FixedState>,
     families: HashMap<Value, Family, FixedState>,
-    parents: HashMap<Value, Vec<Key>, FixedState>,
+    parents: HashMap<Value, BTreeSet<Key>, FixedState>,
 }
 
 /// Where a nested row belongs.
@@ -122,21 +124,21 @@ impl Include {
             return;
         }
         if let Some(keys) = old.and_then(|old| self.state.parents.get_mut(old)) {
-            keys.retain(|own| own != key);
+            keys.remove(key);
         }
         if let Some(old) = old
-            && self.state.parents.get(old).is_some_and(Vec::is_empty)
+            && self.state.parents.get(old).is_some_and(BTreeSet::is_empty)
         {
             self.state.parents.remove(old);
         }
         if let Some(new) = new.filter(|new| !new.is_nothing()) {
-            self.state.parents.entry(new).or_default().push(key.clone());
+            self.state.parents.entry(new).or_default().insert(key.clone());
         }
     }
 
     /// The outer rows with this tie.
-    pub(super) fn parents(&self, tie: &Value) -> &[Key] {
-        self.state.parents.get(tie).map_or(&[], Vec::as_slice)
+    pub(super) fn parents(&self, tie: &Value) -> impl Iterator<Item = &Key> {
+        self.state.parents.get(tie).into_iter().flatten()
     }
 
     /// What is nested by this tie.
