@@ -18,3 +18,7 @@ pub const PAUSE_MIN: Duration = Duration::from_millis(100);
 pub const PAUSE_MAX: Duration = Duration::from_secs(30);
 /// Bytes asked of a log at once.
 pub const READ_BYTES: usize = 1 << 20;
+/// Transactions that wait to be appended to a stream.
+pub const OUTGOING_MAX: usize = 4_096;
+/// Bytes of transactions that are appended at once, unless one alone has more.
+pub const OUTGOING_BYTES_MAX: usize = 1 << 20;

@@ -32,6 +32,12 @@ pub enum DbError {
         /// The other.
         second: String,
     },
+    /// A client whose name cannot be one.
+    #[error("{why}")]
+    BadClient {
+        /// What is wrong with it.
+        why: String,
+    },
     /// A collection whose source takes no writes.
     #[error("the source of {name:?} takes no writes")]
     ReadOnly {

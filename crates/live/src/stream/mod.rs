@@ -1,6 +1,7 @@
 //! A database whose rows come from a durable stream, and whose writes go there.
 
 mod codec;
+mod outlet;
 mod reader;
 mod seen;
 mod writer;
@@ -20,6 +21,7 @@ pub(crate) use self::{
     reader::{Read, Reader, Unreadable, left_out},
 };
 use self::{
+    outlet::Outlet,
     seen::Seen,
     writer::{SharedWriter, StreamWriter},
 };
@@ -167,14 +169,16 @@ impl StreamDbBuilder {
     /// Opens the database and begins to read.
     ///
     /// # Errors
-    /// If two types have one name.
+    /// If two types have one name, or the client's name is none.
     pub fn open(self) -> Result<StreamDb, DbError> {
         let Self { stream, sys, client, adds } = self;
         let db = Db::new(&sys);
         let client = client.unwrap_or_else(|| format!("{:016x}", sys.chance.u64()));
         let seen = Arc::new(Seen::default());
-        let writer =
-            Arc::new(StreamWriter::new(stream.clone(), client.clone(), seen.clone(), &sys));
+        let (outlet, out) = Outlet::new(stream.clone(), &client, &sys)
+            .map_err(|error| DbError::BadClient { why: error.why })?;
+        sys.spawn.task("writer of a stream database", outlet.run());
+        let writer = Arc::new(StreamWriter::new(out, client.clone(), seen.clone(), &sys));
         let shared: Arc<dyn Writer> = Arc::new(SharedWriter(writer.clone()));
         let mut types = HashMap::default();
         for add in adds {

@@ -11,25 +11,27 @@ use std::{
 
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
-use log::Append;
 use parking_lot::Mutex;
 use query::{Key, TransactionId, Value};
 use smol_str::SmolStr;
 use state::{Draft, Entry, Json, TxId, TypeName};
 use sys::Sys;
+use tokio::sync::{
+    mpsc::{self, error::TrySendError},
+    oneshot,
+};
 use wire::Messages;
 
-use super::{Stream, Types, seen::Seen};
+use super::{Types, outlet::Outgoing, seen::Seen};
 use crate::{
-    caps::TXID_WAIT_DEFAULT,
+    caps::{OUTGOING_MAX, TXID_WAIT_DEFAULT},
     error::PersistError,
-    retry::Retry,
     transaction::{Evidence, Mode, Writer, Written},
 };
 
 /// Appends transactions to a stream.
 pub(crate) struct StreamWriter {
-    stream: Stream,
+    outlet: mpsc::Sender<Outgoing>,
     /// What the txids of this client begin with.
     client: String,
     sys: Sys,
@@ -49,9 +51,14 @@ struct State {
 }
 
 impl StreamWriter {
-    pub(super) fn new(stream: Stream, client: String, seen: Arc<Seen>, sys: &Sys) -> Self {
+    pub(super) fn new(
+        outlet: mpsc::Sender<Outgoing>,
+        client: String,
+        seen: Arc<Seen>,
+        sys: &Sys,
+    ) -> Self {
         let (types, count, state) = (OnceLock::new(), AtomicU64::new(0), Mutex::default());
-        Self { stream, client, sys: sys.clone(), seen, types, count, state }
+        Self { outlet, client, sys: sys.clone(), seen, types, count, state }
     }
 
     pub(super) fn learn(&self, types: Types) {
@@ -106,37 +113,21 @@ impl StreamWriter {
         })
     }
 
-    async fn append(
-        self: Arc<Self>,
-        txid: TxId,
-        messages: Messages,
-    ) -> Result<Evidence, PersistError> {
-        let mut failures = 0;
-        loop {
-            let append = Append::messages(messages.clone());
-            match self.stream.log.append(&self.stream.address, append).await {
-                Ok(_) => break,
-                Err(error) if error.is_retryable() && error.has_no_side_effects() => {
-                    failures += 1;
-                    let retry = Retry::default();
-                    if failures >= retry.attempts_max {
-                        return Err(PersistError { why: error.to_string(), is_retryable: true });
-                    }
-                    self.sys.clock.sleep(retry.pause(failures, &self.sys.chance)).await;
-                }
-                // It may have been stored: if so, it will come back.
-                Err(error) if !error.has_no_side_effects() => {
-                    tracing::warn!(%txid, %error, "an append left doubt: does it come back?");
-                    break;
-                }
-                Err(error) => return Err(fatal(&error)),
-            }
+    /// Hands a transaction over; its place among others is the order of these calls.
+    fn hand_over(&self, txid: TxId, messages: Messages) -> Result<Stored, PersistError> {
+        let (reply, stored) = oneshot::channel();
+        match self.outlet.try_send(Outgoing { txid, messages, reply }) {
+            Ok(()) => Ok(stored),
+            Err(TrySendError::Full(_)) => Err(PersistError {
+                why: format!("{OUTGOING_MAX} writes wait for the stream; try again later"),
+                is_retryable: true,
+            }),
+            Err(TrySendError::Closed(_)) => Err(PersistError::fatal("the database is closing")),
         }
-        let came = self.seen.wait(txid.as_str(), TXID_WAIT_DEFAULT, &self.sys).await;
-        came.map_err(|error| PersistError { why: error.to_string(), is_retryable: true })?;
-        Ok(Evidence::Coming)
     }
 }
+
+type Stored = oneshot::Receiver<Result<(), PersistError>>;
 
 /// The writer of all collections of a stream.
 pub(super) struct SharedWriter(pub(super) Arc<StreamWriter>);
@@ -164,13 +155,20 @@ impl Writer for SharedWriter {
             Err(error) => return Box::pin(std::future::ready(Err(error))),
         };
         self.0.state.lock().shown.insert(txid.as_str().into(), transaction);
-        let this = self.0.clone();
+        let (this, handed) = (self.0.clone(), self.0.hand_over(txid.clone(), messages));
         Box::pin(async move {
-            let outcome = this.clone().append(txid.clone(), messages).await;
-            if outcome.is_err() {
+            let gone = || PersistError::fatal("the database is closing");
+            let stored = match handed {
+                Ok(stored) => stored.await.unwrap_or_else(|_| Err(gone())),
+                Err(error) => Err(error),
+            };
+            if let Err(error) = stored {
                 this.retired(txid.as_str());
+                return Err(error);
             }
-            outcome
+            // It lasts, whether or not it comes back soon; its rows are retired when it does.
+            let _ = this.seen.wait(txid.as_str(), TXID_WAIT_DEFAULT, &this.sys).await;
+            Ok(Evidence::Coming)
         })
     }
 }

@@ -130,3 +130,39 @@ fn rows_that_do_not_fit_are_left_out_and_the_rest_goes_on() {
         assert!(db.rows::<Reply>().unwrap().is_empty());
     });
 }
+
+#[test]
+fn writes_that_nobody_waits_for_keep_their_order_and_come_once() {
+    run(|sys| async move {
+        let (log, address) = log_with_stream(&sys).await;
+        let db = open(&log, &address, &sys);
+        db.ready().await.unwrap();
+        let messages = db.rows::<Message>().unwrap();
+        let mut last = None;
+        for number in 0..100 {
+            last = Some(messages.insert(message(&format!("m{number}"), Status::Done)).unwrap());
+        }
+        assert_eq!(messages.len(), 100, "shown at once");
+        last.unwrap().settled().await.unwrap();
+        let chunk = log.read(&address, wire::ReadFrom::Start, 1 << 20).await.unwrap();
+        let keys = chunk.messages().map(|message| state::decode(message).body);
+        let keys: Vec<_> = keys
+            .map(|body| match body {
+                state::Body::Change(change) => change.key.into_owned(),
+                other => panic!("{other:?}"),
+            })
+            .collect();
+        assert_eq!(keys, (0..100).map(|number| format!("m{number}")).collect::<Vec<_>>());
+        assert!(messages.rows().iter().all(live::RowRef::is_synced));
+    });
+}
+
+#[test]
+fn a_name_that_cannot_be_one_is_refused() {
+    run(|sys| async move {
+        let (log, address) = log_with_stream(&sys).await;
+        let builder = live::StreamDb::builder(log, address, &sys).with::<Message>();
+        let refused = builder.client(&"x".repeat(1_000)).open().unwrap_err();
+        assert!(refused.to_string().contains("a client cannot be called"), "{refused}");
+    });
+}
