@@ -20,7 +20,7 @@ use crate::{
     row_ref::RowRef,
     source::{self, Sink, Source},
     status::Status,
-    transaction::{Transaction, Writer, Writes},
+    transaction::{OpenTransaction, Transaction, Writer, Writes},
 };
 
 /// Collections, and queries over them. Cheap to clone: all clones are one database.
@@ -131,6 +131,12 @@ impl Db {
         let mut writes = Writes::new(self.clone());
         write(&mut writes)?;
         writes.run()
+    }
+
+    /// Opens a transaction whose writes are shown one by one, before it is committed or taken
+    /// back.
+    pub fn begin(&self) -> OpenTransaction {
+        OpenTransaction::new(self.clone())
     }
 
     pub(crate) fn sys(&self) -> &Sys {

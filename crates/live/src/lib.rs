@@ -69,4 +69,4 @@ pub use row_ref::RowRef;
 pub use source::{Batch, Polled, PolledHandle, Sink, Source, SourceError};
 pub use status::Status;
 pub use stream::{StreamDb, StreamDbBuilder, TxIdTimeout};
-pub use transaction::{Transaction, TransactionState, Writes};
+pub use transaction::{OpenTransaction, Transaction, TransactionState, Writes};

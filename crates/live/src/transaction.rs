@@ -157,38 +157,126 @@ impl Writes {
 
     /// Shows the writes, and begins to make them last.
     pub(crate) fn run(self) -> Result<Transaction, DbError> {
-        let Some(writer) = self.writer()? else {
+        let mut open = OpenTransaction::new(self.db);
+        open.mutate(self.mutations)?;
+        open.commit()
+    }
+}
+
+/// A transaction whose writes are shown one by one, and made to last all together, or taken back.
+/// Dropping it takes them back.
+#[derive(Debug)]
+#[must_use = "a transaction that is dropped is taken back"]
+pub struct OpenTransaction {
+    db: Db,
+    /// None once it has been committed.
+    id: Option<TransactionId>,
+    rows: Vec<Touched>,
+}
+
+/// A row that a transaction wrote to.
+#[derive(Debug)]
+struct Touched {
+    collection: CollectionId,
+    key: Key,
+    is_insert: bool,
+}
+
+impl OpenTransaction {
+    pub(crate) fn new(db: Db) -> Self {
+        let begin = |database: &mut query::Database| {
+            Ok::<_, std::convert::Infallible>((database.begin(), query::Published::default()))
+        };
+        let Ok(id) = db.change(begin);
+        Self { db, id: Some(id), rows: Vec::new() }
+    }
+
+    /// Adds a row.
+    ///
+    /// # Errors
+    /// If there is a row of its key; earlier writes of the transaction stay.
+    pub fn insert<R: Row>(&mut self, row: R) -> Result<(), DbError> {
+        self.one(|writes| writes.insert(row))
+    }
+
+    /// Changes a row; only what differs afterwards is written.
+    ///
+    /// # Errors
+    /// If there is no such row, or its key would change; earlier writes of the transaction stay.
+    pub fn update<R: Row>(
+        &mut self,
+        key: impl Into<Key>,
+        change: impl FnOnce(&mut R),
+    ) -> Result<(), DbError> {
+        self.one(|writes| writes.update(key, change))
+    }
+
+    /// Removes a row.
+    ///
+    /// # Errors
+    /// If there is no such row; earlier writes of the transaction stay.
+    pub fn delete<R: Row>(&mut self, key: impl Into<Key>) -> Result<(), DbError> {
+        self.one(|writes| writes.delete::<R>(key))
+    }
+
+    /// Begins to make its writes last.
+    ///
+    /// # Errors
+    /// If they cannot be written together; then they are taken back.
+    pub fn commit(mut self) -> Result<Transaction, DbError> {
+        let writer = self.writer()?;
+        let id = self.id.take();
+        let (Some(writer), Some(id)) = (writer, id) else {
+            id.into_iter().for_each(|id| end(&self.db, id));
             let (_, state) = watch::channel(TransactionState::Completed);
             return Ok(Transaction { state });
         };
-        let touched: Vec<_> = self.mutations.iter().map(touched).collect();
-        let (db, mutations) = (self.db, self.mutations);
-        let (id, written) = db.change(|database| {
-            let id = database.begin();
-            let mutated = database.mutate(id, mutations);
-            let published = mutated.inspect_err(|_| drop(database.end(id)))?;
-            let written = touched
-                .into_iter()
-                .map(|(collection, key, is_insert)| {
-                    let key = key.or_else(|row| {
-                        let column = database.schema(collection).key().to_owned();
-                        Ok::<_, ()>(row.get(&column).into_owned())
-                    });
-                    let key = key.unwrap_or_default();
-                    let row = database.get(collection, &key, View::Visible);
-                    let row = row.map(|entry| entry.record.clone());
-                    Written { collection, key, row, is_insert }
-                })
-                .collect::<Vec<_>>();
-            Ok::<_, query::WriteError>(((id, written), published))
+        let rows = std::mem::take(&mut self.rows);
+        let written = self.db.look(|database| {
+            let row = |Touched { collection, key, is_insert }: Touched| {
+                let row = database.get(collection, &key, View::Visible);
+                let row = row.map(|entry| entry.record.clone());
+                Written { collection, key, row, is_insert }
+            };
+            // A row that came and went within the transaction never was.
+            let is_any = |written: &Written| written.row.is_some() || !written.is_insert;
+            rows.into_iter().map(row).filter(is_any).collect()
+        });
+        Ok(start(&self.db, &writer, id, written))
+    }
+
+    /// Takes all its writes back.
+    pub fn roll_back(self) {}
+
+    fn one(
+        &mut self,
+        write: impl FnOnce(&mut Writes) -> Result<(), DbError>,
+    ) -> Result<(), DbError> {
+        let mut writes = Writes::new(self.db.clone());
+        write(&mut writes)?;
+        self.mutate(writes.mutations)
+    }
+
+    fn mutate(&mut self, mutations: Vec<Mutation>) -> Result<(), DbError> {
+        let Some(id) = self.id else { return Ok(()) };
+        let rows = self.db.change(|database| {
+            let rows: Vec<_> =
+                mutations.iter().map(|mutation| touched(database, mutation)).collect();
+            Ok::<_, query::WriteError>((rows, database.mutate(id, mutations)?))
         })?;
-        Ok(start(&db, &writer, id, written))
+        for row in rows {
+            let is_same = |own: &Touched| own.collection == row.collection && own.key == row.key;
+            if !self.rows.iter().any(is_same) {
+                self.rows.push(row);
+            }
+        }
+        Ok(())
     }
 
     /// The one writer of all collections that are written to.
     fn writer(&self) -> Result<Option<Arc<dyn Writer>>, DbError> {
         let mut found: Option<(CollectionId, Arc<dyn Writer>)> = None;
-        for Mutation { collection, .. } in &self.mutations {
+        for Touched { collection, .. } in &self.rows {
             let name = |id| self.db.look(|database| database.name(id).to_owned());
             let Some(writer) = self.db.writer(*collection) else {
                 return Err(DbError::ReadOnly { name: name(*collection) });
@@ -206,12 +294,24 @@ impl Writes {
     }
 }
 
-/// Where a mutation writes: by key, or by the row that has the key.
-fn touched(mutation: &Mutation) -> (CollectionId, Result<Key, Record>, bool) {
+impl Drop for OpenTransaction {
+    fn drop(&mut self) {
+        if let Some(id) = self.id.take() {
+            end(&self.db, id);
+        }
+    }
+}
+
+/// Which row a mutation writes to.
+fn touched(database: &query::Database, mutation: &Mutation) -> Touched {
+    let collection = mutation.collection;
     match &mutation.write {
-        MutationKind::Insert(record) => (mutation.collection, Err(record.clone()), true),
+        MutationKind::Insert(record) => {
+            let key = record.get(database.schema(collection).key()).into_owned();
+            Touched { collection, key, is_insert: true }
+        }
         MutationKind::Update(key, _) | MutationKind::Delete(key) => {
-            (mutation.collection, Ok(key.clone()), false)
+            Touched { collection, key: key.clone(), is_insert: false }
         }
     }
 }

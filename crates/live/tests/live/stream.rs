@@ -166,3 +166,30 @@ fn a_name_that_cannot_be_one_is_refused() {
         assert!(refused.to_string().contains("a client cannot be called"), "{refused}");
     });
 }
+
+#[test]
+fn an_open_transaction_is_shown_and_can_be_taken_back_wherever_it_stands() {
+    run(|sys| async move {
+        let (log, address) = log_with_stream(&sys).await;
+        let db = open(&log, &address, &sys);
+        db.ready().await.unwrap();
+        let messages = db.rows::<Message>().unwrap();
+        messages.insert(message("a", Status::Pending)).unwrap().settled().await.unwrap();
+        let (mut first, mut second) = (db.begin(), db.begin());
+        first.update::<Message>("a", |row| row.likes = 1).unwrap();
+        second.update::<Message>("a", |row| row.status = Status::Done).unwrap();
+        second.insert(message("b", Status::Done)).unwrap();
+        second.delete::<Message>("b").unwrap();
+        assert!(second.insert(message("a", Status::Done)).is_err(), "and what was written stays");
+        let row = messages.get("a").unwrap();
+        assert_eq!((row.likes, row.status), (1, Status::Done));
+        first.roll_back();
+        let row = messages.get("a").unwrap();
+        assert_eq!((row.likes, row.status), (0, Status::Done));
+        second.commit().unwrap().settled().await.unwrap();
+        assert!(messages.get("a").unwrap().is_synced());
+        let head = log.head(&address).await.unwrap();
+        assert_eq!(head.tail.position.get(), 2, "a row that came and went is not written");
+        drop(db.begin());
+    });
+}
