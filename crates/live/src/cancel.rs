@@ -1,5 +1,8 @@
 //! Cancellation: how work that runs elsewhere hears that it is over.
 
+use std::time::Duration;
+
+use sys::Sys;
 use tokio::sync::watch;
 
 /// Tells when something is over, for whatever reason. Cheap to clone; give one to everything that
@@ -27,6 +30,17 @@ impl Cancellation {
     pub async fn cancelled(&self) {
         // An error says that nobody is left to cancel, which is an end, too.
         let _ = self.0.clone().wait_for(|is_over| *is_over).await;
+    }
+}
+
+impl Cancellation {
+    /// Rests for a while; false if it was over before that.
+    pub(crate) async fn rest(&self, pause: Duration, sys: &Sys) -> bool {
+        tokio::select! {
+            biased;
+            () = self.cancelled() => false,
+            () = sys.clock.sleep(pause) => true,
+        }
     }
 }
 

@@ -22,6 +22,7 @@ mod aftermath;
 mod client;
 mod coverage;
 mod dice;
+mod effects;
 mod history;
 mod inspect;
 mod life;
@@ -36,6 +37,7 @@ mod witness;
 mod world;
 
 pub use coverage::{Coverage, Event};
+pub use effects::{EffectsMet, EffectsOutcome, run_effects};
 pub use history::Detail;
 pub use seed::{Outcome, each_seed, run, run_in_detail, run_many};
 pub use wakes::{Met, WakesOutcome, run_wakes};

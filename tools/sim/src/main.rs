@@ -4,6 +4,7 @@
 //! cargo run -p sim -- --seed 7               one seed, with everything that happened
 //! cargo run -p sim -- --seed 7 --disk        and with what the log did to its disk
 //! cargo run -p sim -- --seed 7 --wakes       the wakes of that seed
+//! cargo run -p sim -- --seed 7 --effects     the effects of that seed
 //! cargo run -p sim -- --from 1000 --seeds 50 many seeds, with what failed
 //! ```
 
@@ -24,6 +25,9 @@ struct Cli {
     /// With --seed: also print what the log does to its disk.
     #[arg(long)]
     disk: bool,
+    /// With --seed: run the effects of that seed instead.
+    #[arg(long)]
+    effects: bool,
     /// With --seed: run the wakes of that seed instead.
     #[arg(long)]
     wakes: bool,
@@ -38,6 +42,7 @@ struct Cli {
 fn main() -> ExitCode {
     let cli = Cli::parse();
     let failed = match cli.seed {
+        Some(seed) if cli.effects => trace(&sim::run_effects(seed).outcome),
         Some(seed) if cli.wakes => trace(&sim::run_wakes(seed).outcome),
         Some(seed) => {
             let detail = if cli.disk { Detail::Disk } else { Detail::Requests };

@@ -11,7 +11,7 @@ use std::{
     sync::Mutex,
 };
 
-use sim::{Coverage, Event, Met, Outcome};
+use sim::{Coverage, EffectsMet, Event, Met, Outcome};
 
 const SEEDS_VARIABLE: &str = "HEADWATER_SIM_SEEDS";
 const SEED_VARIABLE: &str = "HEADWATER_SIM_SEED";
@@ -103,6 +103,30 @@ fn work_is_called_for_until_it_is_acknowledged_and_then_no_more() {
     });
     let (met, failures) = survey.into_inner().expect("no panic while held");
     let _ = writeln!(io::stderr(), "{seeds} seeds of wakes met {met:?}");
+    demand_none(failures);
+    assert!(met.is_complete() || seeds < SEEDS_TO_MEET_ALL, "{met:?}");
+}
+
+#[test]
+fn every_transition_is_answered_and_what_answers_it_is_written_once() {
+    if let Some(seed) = number_in(SEED_VARIABLE) {
+        return demand_none(vec![sim::run_effects(seed).outcome]);
+    }
+    for seed in [0, 1, 2] {
+        assert!(sim::run_effects(seed) == sim::run_effects(seed), "seed {seed} runs differently");
+    }
+    let seeds = number_in(SEEDS_VARIABLE).unwrap_or(SEEDS_DEFAULT);
+    let survey = Mutex::new((EffectsMet::default(), Vec::new()));
+    sim::each_seed(0, seeds, |seed| {
+        let run = sim::run_effects(seed);
+        let mut survey = survey.lock().expect("no panic while held");
+        survey.0.add(&run.met);
+        if run.outcome.violation.is_some() {
+            survey.1.push(run.outcome);
+        }
+    });
+    let (met, failures) = survey.into_inner().expect("no panic while held");
+    let _ = writeln!(io::stderr(), "{seeds} seeds of effects met {met:?}");
     demand_none(failures);
     assert!(met.is_complete() || seeds < SEEDS_TO_MEET_ALL, "{met:?}");
 }

@@ -11,7 +11,7 @@ use tokio::sync::{mpsc, oneshot};
 use wire::{Epoch, Producer, ProducerId, ProducerSeq};
 
 use super::{EventId, cursor::Cursor};
-use crate::{retry::Retry, stream::Stream};
+use crate::{cancel::Cancellation, retry::Retry, stream::Stream};
 
 /// Rows for [`Context::commit`](super::Context::commit).
 #[derive(Debug, Default)]
@@ -121,6 +121,8 @@ pub(super) struct Acker {
     /// The first tick that was not delivered yet.
     frontier: u64,
     inbox: mpsc::Receiver<Ack>,
+    /// When the effect ends, what cannot be written at once is left to its next life.
+    cancellation: Cancellation,
 }
 
 /// The stream did not take what an acker wrote.
@@ -136,6 +138,7 @@ impl Acker {
         stream: &Stream,
         sys: &Sys,
         mut cursor: Cursor,
+        cancellation: Cancellation,
     ) -> Result<(Self, AckerHandle), CommitError> {
         let producer: ProducerId = format!("effect/{effect}").parse().map_err(|error| {
             CommitError::BadRow(format!("the effect cannot be called {effect:?}: {error}"))
@@ -152,6 +155,7 @@ impl Acker {
             cursor,
             outstanding: BTreeSet::new(),
             inbox,
+            cancellation,
         };
         loop {
             match acker.write(Vec::new(), "claim").await {
@@ -261,7 +265,9 @@ impl Acker {
                 Err(error) if error.is_retryable() => {
                     failures += 1;
                     let pause = Retry::default().pause(failures, &self.sys.chance);
-                    self.sys.clock.sleep(pause).await;
+                    if !self.cancellation.rest(pause, &self.sys).await {
+                        return Err(bad(&error));
+                    }
                 }
                 Err(error) => return Err(bad(&error)),
             }

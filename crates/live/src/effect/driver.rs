@@ -173,9 +173,8 @@ impl<R: Send + 'static> Driver<R> {
                 }
                 let pause = retry.pause(attempt, &sys.chance);
                 tracing::debug!(event = %ids[0], attempt, %error, ?pause, "a handler failed");
-                tokio::select! {
-                    () = cancellation.cancelled() => return Vec::new(),
-                    () = sys.clock.sleep(pause) => {}
+                if !cancellation.rest(pause, &sys).await {
+                    return Vec::new();
                 }
             }
         })

@@ -48,8 +48,9 @@ pub(super) async fn run<R: Send + 'static>(
     let name = start.name.clone();
     let settings = start.settings;
     let opened = tokio::select! {
+        biased;
         () = cancellation.cancelled() => return,
-        opened = Replay::open(start, &sys) => opened,
+        opened = Replay::open(start, &sys, &cancellation) => opened,
     };
     match opened {
         Ok((replay, acker)) => {
@@ -76,7 +77,11 @@ struct Replay {
 }
 
 impl Replay {
-    async fn open(start: Start, sys: &Sys) -> Result<(Self, Acker), String> {
+    async fn open(
+        start: Start,
+        sys: &Sys,
+        cancellation: &Cancellation,
+    ) -> Result<(Self, Acker), String> {
         let Start { name, stream, types, query, db, settings } = start;
         let effect = SmolStr::new(&name);
         let found = find_cursor(&stream, &types, &name, sys).await?;
@@ -87,9 +92,10 @@ impl Replay {
             position: found.end.saturating_sub(1),
             ..Cursor::default()
         });
-        let (acker, handle) = Acker::claim(&effect, &stream, sys, cursor.clone())
-            .await
-            .map_err(|error| error.to_string())?;
+        let (acker, handle) =
+            Acker::claim(&effect, &stream, sys, cursor.clone(), cancellation.clone())
+                .await
+                .map_err(|error| error.to_string())?;
         let mut database = empty_like(&db, &types);
         let mut reader = Reader::private(stream, types);
         let stop = cursor.position.max(cursor.start.min(cursor.position + 1));
@@ -153,6 +159,7 @@ impl<R: Send + 'static> Feed<R> for Replay {
                 return Some(events);
             }
             let read = tokio::select! {
+                biased;
                 () = self.acker.gone() => return None,
                 read = self.reader.next() => read,
             };

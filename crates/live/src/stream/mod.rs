@@ -175,7 +175,8 @@ impl StreamDbBuilder {
         let db = Db::new(&sys);
         let client = client.unwrap_or_else(|| format!("{:016x}", sys.chance.u64()));
         let seen = Arc::new(Seen::default());
-        let (outlet, out) = Outlet::new(stream.clone(), &client, &sys)
+        let (canceller, cancellation) = Cancellation::new();
+        let (outlet, out) = Outlet::new(stream.clone(), &client, &sys, cancellation.clone())
             .map_err(|error| DbError::BadClient { why: error.why })?;
         sys.spawn.task("writer of a stream database", outlet.run());
         let writer = Arc::new(StreamWriter::new(out, client.clone(), seen.clone(), &sys));
@@ -187,7 +188,6 @@ impl StreamDbBuilder {
         }
         let types: Types = Arc::new(types);
         writer.learn(types.clone());
-        let (canceller, cancellation) = Cancellation::new();
         let reader = Reader::new(stream.clone(), types.clone(), client, seen.clone());
         let work = reader.feed(db.clone(), writer, cancellation);
         sys.spawn.task("reader of a stream database", work);

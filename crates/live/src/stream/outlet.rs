@@ -1,7 +1,5 @@
 //! The one owner of what is appended to a stream: in order, and each transaction once.
 
-use std::time::Duration;
-
 use log::{Append, AppendError};
 use state::TxId;
 use sys::Sys;
@@ -10,6 +8,7 @@ use wire::{Epoch, Messages, Producer, ProducerId, ProducerSeq};
 
 use super::Stream;
 use crate::{
+    cancel::Cancellation,
     caps::{OUTGOING_BYTES_MAX, OUTGOING_MAX},
     error::PersistError,
     retry::Retry,
@@ -32,6 +31,8 @@ pub(super) struct Outlet {
     inbox: mpsc::Receiver<Outgoing>,
     /// Taken, but too much for the append before it.
     held: Option<Outgoing>,
+    /// When the database is gone, nobody waits for a stream that cannot be reached.
+    cancellation: Cancellation,
 }
 
 impl Outlet {
@@ -40,6 +41,7 @@ impl Outlet {
         stream: Stream,
         client: &str,
         sys: &Sys,
+        cancellation: Cancellation,
     ) -> Result<(Self, mpsc::Sender<Outgoing>), PersistError> {
         let bad =
             |error| PersistError::fatal(format!("a client cannot be called {client:?}: {error}"));
@@ -50,7 +52,7 @@ impl Outlet {
         let epoch = sys.clock.unix_ms().get().saturating_mul(1_000) + sys.chance.below(1_000);
         let (sender, inbox) = mpsc::channel(OUTGOING_MAX);
         let (epoch, seq, sys) = (Epoch::new(epoch), ProducerSeq::FIRST, sys.clone());
-        Ok((Self { stream, sys, producer, epoch, seq, inbox, held: None }, sender))
+        Ok((Self { stream, sys, producer, epoch, seq, inbox, held: None, cancellation }, sender))
     }
 
     /// Works until nobody can send any more.
@@ -117,7 +119,9 @@ impl Outlet {
                     failures += 1;
                     let pause = Retry::default().pause(failures, &self.sys.chance);
                     tracing::debug!(%error, failures, "a write waits for its stream");
-                    self.sys.clock.sleep(pause.max(Duration::from_millis(1))).await;
+                    if !self.cancellation.rest(pause, &self.sys).await {
+                        return Err(PersistError { why: error.to_string(), is_retryable: true });
+                    }
                 }
                 Err(AppendError::Fenced(_)) => {
                     let why = "another process writes under the name of this client";

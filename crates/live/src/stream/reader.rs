@@ -161,6 +161,7 @@ impl Reader {
         let mut failures = 0;
         loop {
             let read = tokio::select! {
+                biased;
                 () = cancellation.cancelled() => return,
                 read = self.next() => read,
             };

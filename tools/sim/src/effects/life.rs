@@ -1,0 +1,202 @@
+//! One life of a log, a database over it and an effect: opened, used, and ended.
+
+use std::{path::Path, sync::Arc, time::Duration};
+
+use live::{ChangeKind, Context, Effect, Event, HandlerError, Retry, Row, StreamDb, from};
+use log::{Create, Log, file::FileLog};
+use serde::{Deserialize, Serialize};
+use sys::{
+    Sys,
+    disk::{SimDisk, SimFaults},
+};
+use wire::{Address, ContentType, StreamPath};
+
+use super::{Scene, ledger::Ledger};
+use crate::{
+    dice::Dice,
+    oracle::{Verdict, Violation, demand},
+    plan::draw_settings,
+};
+
+/// What the effect is called.
+pub(super) const NAME: &str = "answer";
+const DIR: &str = "/effects";
+/// Rows that come and go.
+const ROWS: u64 = 5;
+/// What is not answered after so long, in simulated time, is forgotten.
+const PATIENCE: Duration = Duration::from_secs(3_600);
+/// How long a write is waited for; afterwards nobody knows.
+const WRITE_WAIT: Duration = Duration::from_secs(5);
+
+#[derive(Clone, Debug, Serialize, Deserialize, Row)]
+struct Message {
+    id: String,
+    is_open: bool,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize, Row)]
+struct Answer {
+    id: String,
+}
+
+/// Everything, open.
+struct Place {
+    log: FileLog,
+    db: StreamDb,
+    effect: Effect,
+    disk: SimDisk,
+}
+
+/// Whether handlers may fail.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Mood {
+    Any,
+    Diligent,
+}
+
+/// A life in which anything may go wrong; the disk on which the next one begins.
+pub(super) async fn live(scene: &Arc<Scene>, disk: SimDisk, dice: &Dice) -> Verdict<SimDisk> {
+    let place = open(scene, disk, dice, Mood::Any).await?;
+    let mut faults = SimFaults::default();
+    let is_cut = dice.percent(70);
+    if is_cut {
+        faults.power_cut_at_op = Some(place.disk.op_count() + dice.magnitude(1..=300));
+    }
+    if dice.percent(25) {
+        faults.sync_error_ppm = dice.magnitude(1_000..=100_000) as u32;
+    }
+    scene.note(&format!("a life with {faults:?}"));
+    place.disk.set_faults(faults);
+    write(scene, &place.db, dice, dice.magnitude(5..=60)).await;
+    Ok(end(scene, place, is_cut).await)
+}
+
+/// A life in which nothing goes wrong, until all is answered.
+pub(super) async fn finish(scene: &Arc<Scene>, disk: SimDisk, dice: &Dice) -> Verdict {
+    scene.note("the last life");
+    let place = open(scene, disk, dice, Mood::Diligent).await?;
+    write(scene, &place.db, dice, 10).await;
+    let deadline = scene.sys.clock.elapsed() + PATIENCE;
+    loop {
+        let ledger = Ledger::read(&place.log, &address()).await?;
+        if ledger.is_complete()? {
+            break;
+        }
+        let is_late = scene.sys.clock.elapsed() >= deadline;
+        demand(!is_late, || format!("never answered: {:?}", ledger.left()))?;
+        scene.sys.clock.sleep(Duration::from_secs(1)).await;
+    }
+    end(scene, place, false).await;
+    Ok(())
+}
+
+async fn open(scene: &Arc<Scene>, disk: SimDisk, dice: &Dice, mood: Mood) -> Verdict<Place> {
+    disk.set_faults(SimFaults::default());
+    let sys = Sys { disk: Arc::new(disk.clone()), ..scene.sys.clone() };
+    let wrong = |what: &str, error: &dyn std::fmt::Display| Violation(format!("{what}: {error}"));
+    let log = FileLog::open(&sys, Path::new(DIR), draw_settings(dice)).await;
+    let log = log.map_err(|error| wrong("opening the log", &error))?;
+    let create = Create { content_type: Some(ContentType::json()), ..Create::default() };
+    let created = log.create(&address(), create).await;
+    let _ = created.map_err(|error| wrong("making the stream", &error))?;
+    let waist: Arc<dyn Log> = Arc::new(log.clone());
+    let db = StreamDb::builder(waist, address(), &sys).with::<Message>().with::<Answer>().open();
+    let db = db.map_err(|error| wrong("opening the database", &error))?;
+    db.ready().await.map_err(|error| wrong("reading the stream", &error))?;
+    let effect = start(scene, &db, dice, mood).map_err(|error| wrong("starting", &error))?;
+    Ok(Place { log, db, effect, disk })
+}
+
+fn start(
+    scene: &Arc<Scene>,
+    db: &StreamDb,
+    dice: &Dice,
+    mood: Mood,
+) -> Result<Effect, live::DbError> {
+    let query = from::<Message>().filter(Message::is_open.eq(true));
+    let (scene, dice) = (scene.clone(), Arc::new(dice.split()));
+    let concurrency = usize::try_from(dice.between(1..=3)).unwrap_or(1);
+    let handler = move |event, context| answer(scene.clone(), dice.clone(), mood, event, context);
+    let never_gives_up = Retry { attempts_max: u32::MAX, ..Retry::default() };
+    db.durable_effect(NAME, query)
+        .on_enter(handler.clone())
+        .on_exit(handler)
+        .concurrency(concurrency)
+        .retry(never_gives_up)
+        .start()
+}
+
+/// Takes its time, fails now and then, and answers.
+async fn answer(
+    scene: Arc<Scene>,
+    dice: Arc<Dice>,
+    mood: Mood,
+    event: Event<Message>,
+    context: Context,
+) -> Result<(), HandlerError> {
+    let kind = if event.kind() == ChangeKind::Enter { "enter" } else { "exit" };
+    let id = format!("{kind} {} {}", event.row().id, event.id().position);
+    scene.delivered(&id, context.attempt());
+    scene.sys.clock.sleep(dice.pause()).await;
+    if mood == Mood::Any && dice.percent(20) {
+        scene.met.lock().failed += 1;
+        return Err(HandlerError::new("no luck"));
+    }
+    let committed = context.commit(|rows| rows.put(&Answer { id: id.clone() })).await;
+    scene.note(&format!("committed {id}: {committed:?}"));
+    if committed.is_err() {
+        scene.met.lock().unanswered += 1;
+    }
+    Ok(committed?)
+}
+
+/// Opens, closes and deletes rows, now and then several at once.
+async fn write(scene: &Scene, db: &StreamDb, dice: &Dice, operations: u64) {
+    for _ in 0..operations {
+        let wrote = db.transaction(|writes| {
+            for _ in 0..dice.between(1..=2) {
+                let id = format!("m{}", dice.between(0..=ROWS - 1));
+                let row = db.rows::<Message>()?.get(id.as_str());
+                match row {
+                    None => writes.insert(Message { id, is_open: dice.percent(70) })?,
+                    Some(_) if dice.percent(20) => writes.delete::<Message>(id.as_str())?,
+                    Some(row) => {
+                        let is_open = !row.is_open;
+                        writes.update::<Message>(id.as_str(), |row| row.is_open = is_open)?;
+                    }
+                }
+            }
+            Ok(())
+        });
+        let outcome = match wrote {
+            Ok(wrote) => {
+                let settled = scene.sys.clock.timeout(WRITE_WAIT, wrote.settled()).await;
+                format!("{settled:?}")
+            }
+            // The same row twice.
+            Err(error) => error.to_string(),
+        };
+        scene.note(&format!("wrote: {outcome}"));
+        scene.sys.clock.sleep(dice.pause()).await;
+    }
+}
+
+/// Ends a life; the disk as it is found by the next one.
+async fn end(scene: &Scene, place: Place, is_cut: bool) -> SimDisk {
+    let Place { log, db, effect, disk } = place;
+    let is_cut = is_cut || disk.is_off();
+    if is_cut {
+        disk.power_cut();
+        scene.met.lock().cuts += 1;
+    }
+    scene.note(if is_cut { "the power goes" } else { "the log is closed" });
+    // Handlers are told, and what they could not finish is left to the next life.
+    effect.dispose().await;
+    drop(db);
+    log.close().await;
+    if is_cut { disk.restart() } else { disk }
+}
+
+fn address() -> Address {
+    Address::from("session".parse::<StreamPath>().expect("a path"))
+}
