@@ -35,6 +35,7 @@
 #[doc = include_str!("../../../docs/live.md")]
 pub struct Guide;
 
+mod action;
 mod cancel;
 pub mod caps;
 mod changes;
@@ -50,6 +51,7 @@ mod status;
 mod stream;
 mod transaction;
 
+pub use action::Action;
 pub use cancel::Cancellation;
 pub use changes::Changes;
 pub use collection::{Collection, SourceFailed};

@@ -151,6 +151,10 @@ impl Writes {
         Ok(())
     }
 
+    pub(crate) fn into_mutations(self) -> Vec<Mutation> {
+        self.mutations
+    }
+
     fn push(&mut self, collection: CollectionId, write: MutationKind) {
         self.mutations.push(Mutation { collection, write });
     }
@@ -245,6 +249,26 @@ impl OpenTransaction {
         Ok(start(&self.db, &writer, id, written))
     }
 
+    /// Shows its writes until work that is done elsewhere is over: then they are synced, or the
+    /// work has failed.
+    pub(crate) fn commit_by(
+        mut self,
+        work: Pin<Box<dyn Future<Output = Result<(), PersistError>> + Send>>,
+    ) -> Transaction {
+        let (sender, state) = watch::channel(TransactionState::Persisting);
+        let (db, id) = (self.db.clone(), self.id.take());
+        let sys = db.sys().clone();
+        sys.spawn.task("action", async move {
+            let outcome = work.await;
+            id.into_iter().for_each(|id| end(&db, id));
+            sender.send_replace(match outcome {
+                Ok(()) => TransactionState::Completed,
+                Err(error) => TransactionState::Failed(error),
+            });
+        });
+        Transaction { state }
+    }
+
     /// Takes all its writes back.
     pub fn roll_back(self) {}
 
@@ -257,7 +281,7 @@ impl OpenTransaction {
         self.mutate(writes.mutations)
     }
 
-    fn mutate(&mut self, mutations: Vec<Mutation>) -> Result<(), DbError> {
+    pub(crate) fn mutate(&mut self, mutations: Vec<Mutation>) -> Result<(), DbError> {
         let Some(id) = self.id else { return Ok(()) };
         let rows = self.db.change(|database| {
             let rows: Vec<_> =

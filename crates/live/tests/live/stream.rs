@@ -193,3 +193,43 @@ fn an_open_transaction_is_shown_and_can_be_taken_back_wherever_it_stands() {
         drop(db.begin());
     });
 }
+
+#[test]
+fn an_action_shows_what_it_asks_for_until_it_has_come_or_failed() {
+    run(|sys| async move {
+        let (log, address) = log_with_stream(&sys).await;
+        let (db, server) = (open(&log, &address, &sys), open(&log, &address, &sys));
+        db.ready().await.unwrap();
+        server.ready().await.unwrap();
+        let send = live::Action::new(
+            &db,
+            |text: &String, writes| {
+                writes.insert(Message { text: text.clone(), ..message("m", Status::Pending) })
+            },
+            move |text: String| {
+                let rows = server.rows::<Message>().unwrap();
+                async move {
+                    if text.is_empty() {
+                        return Err(live::PersistError::fatal("the server wants a text"));
+                    }
+                    // The server writes a row of its own making.
+                    let row = Message { text: text.to_uppercase(), ..message("m", Status::Done) };
+                    rows.insert(row).unwrap().settled().await
+                }
+            },
+        );
+        let messages = db.rows::<Message>().unwrap();
+        let failed = send.run(String::new()).unwrap();
+        assert!(messages.get("m").is_some(), "shown at once");
+        assert_eq!(failed.settled().await.unwrap_err().to_string(), "the server wants a text");
+        assert!(messages.get("m").is_none());
+        let sent = send.run("hi".into()).unwrap();
+        assert_eq!(messages.get("m").unwrap().text, "hi");
+        sent.settled().await.unwrap();
+        let mut changes = messages.changes().unwrap();
+        while messages.get("m").is_none_or(|row| row.text != "HI") {
+            changes.next().await;
+        }
+        assert!(send.run("again".into()).is_err(), "the row is there already");
+    });
+}
