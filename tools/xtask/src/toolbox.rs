@@ -3,7 +3,10 @@
 //! Rust and Node are assumed. What rustup or Debian's package manager can add is added without
 //! asking, because the test run must need nobody at the keyboard.
 
-use std::process::{Command, Stdio};
+use std::{
+    path::Path,
+    process::{Command, Stdio},
+};
 
 use anyhow::{Context, Result, ensure};
 
@@ -41,6 +44,13 @@ pub(crate) fn host_triple() -> Result<String> {
     let version = output_of(Command::new("rustc").arg("-vV"))?;
     let host = version.lines().find_map(|line| line.strip_prefix("host: "));
     host.map(str::to_owned).context("`rustc -vV` names no host")
+}
+
+/// Whether Rust can compile for this target here.
+pub(crate) fn has_rust_target(target: &str) -> Result<bool> {
+    let mut command = Command::new("rustc");
+    command.args(["--print", "target-libdir", "--target", target]);
+    Ok(Path::new(output_of(&mut command)?.trim()).is_dir())
 }
 
 fn starts(program: &str) -> bool {

@@ -11,6 +11,9 @@ use crate::{
     tidy, toolbox,
 };
 
+/// What browsers run.
+const WASM: &str = "wasm32-unknown-unknown";
+
 /// The name of the one check that later stages cannot do without.
 const COMPILE: &str = "compile";
 
@@ -28,6 +31,7 @@ const CHECKS: &[Check] = &[
     // Clippy and rustdoc share one half of cargo's work, every test shares the other: this one.
     Check { name: COMPILE, holds: |_| build_workspace() },
     Check { name: "docs", holds: |_| is_documented() },
+    Check { name: "wasm", holds: |_| is_fit_for_browsers() },
 ];
 
 pub(super) fn run(run: &Run) -> Result<Tally> {
@@ -67,6 +71,15 @@ fn is_documented() -> Result<bool> {
     let mut command = cargo();
     command.args(["doc", "--no-deps"]).args(WHOLE_WORKSPACE).env("RUSTDOCFLAGS", "-Dwarnings");
     succeeds(&mut command)
+}
+
+/// Whether the engine compiles for browsers, on machines that can tell.
+fn is_fit_for_browsers() -> Result<bool> {
+    if !toolbox::has_rust_target(WASM)? {
+        println!("skipped: the target {WASM} is not installed");
+        return Ok(true);
+    }
+    succeeds(cargo().args(["check", "-p", "headwater-query", "--target", WASM]))
 }
 
 fn is_clean(offences: &[Offence]) -> bool {
