@@ -15,7 +15,7 @@
 //! `life` and `weather` how one life of it; `actors` who takes part, `client` how they ask;
 //! `inspect` what is looked at when all is quiet, `retirement` and `residue` what at the very end;
 //! `witness` stands between the log and its disk. `wakes` is a run of its own: subscriptions over
-//! such a log, and those who are woken.
+//! such a log, and those who are woken. So is `effects`: durable effects over such a log.
 
 mod actors;
 mod aftermath;

@@ -184,7 +184,7 @@ impl<'a> Scope<'a> {
 }
 
 /// What is known of a function's values.
-fn result_kind(function: Function) -> Kind {
+pub(crate) fn result_kind(function: Function) -> Kind {
     use Function as F;
     match function {
         F::Eq

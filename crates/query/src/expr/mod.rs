@@ -12,7 +12,7 @@ use smallvec::SmallVec;
 use smol_str::SmolStr;
 
 pub(crate) use self::{
-    compile::{Scope, Slot, SlotColumns},
+    compile::{Scope, Slot, SlotColumns, result_kind},
     functions::Function,
     javascript::{group_key_text, key_text, number as js_number, text as js_text},
 };

@@ -5,8 +5,9 @@ use smol_str::SmolStr;
 use super::{ROW, SELECTED};
 use crate::{
     Semantics,
+    catalog::Kind,
     error::QueryError,
-    expr::{Expr, Function},
+    expr::{Expr, Function, result_kind},
     ir::{self, JoinKind, Query},
     value::Value,
 };
@@ -31,29 +32,12 @@ pub(super) fn conjuncts(filter: Expr, semantics: Semantics) -> Vec<Expr> {
 }
 
 /// Whether it is true, false or unknown, and nothing else.
-pub(super) fn is_truth(expr: &Expr) -> bool {
-    use Function as F;
-    matches!(
-        expr,
-        Expr::Const(Value::Bool(_) | Value::Null)
-            | Expr::Call {
-                function: F::Eq
-                    | F::Ne
-                    | F::Gt
-                    | F::Gte
-                    | F::Lt
-                    | F::Lte
-                    | F::In
-                    | F::Like
-                    | F::Ilike
-                    | F::And
-                    | F::Or
-                    | F::Not
-                    | F::IsNull
-                    | F::IsUndefined,
-                ..
-            }
-    )
+fn is_truth(expr: &Expr) -> bool {
+    match expr {
+        Expr::Const(value) => matches!(value, Value::Bool(_) | Value::Null),
+        Expr::Call { function, .. } => result_kind(*function) == Kind::Bool,
+        Expr::Column { .. } | Expr::Virtual { .. } | Expr::Row { .. } => false,
+    }
 }
 
 pub(super) fn all_of(mut filters: Vec<Expr>, semantics: Semantics) -> Option<Expr> {
