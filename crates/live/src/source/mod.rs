@@ -1,15 +1,23 @@
 //! Where the rows of collections come from.
 
+mod demand;
+mod on_demand;
 mod polled;
 
 use std::{fmt, future::Future, pin::Pin, sync::Arc};
 
 use query::{CollectionId, Key, Meta, Record, Row, Tick, TransactionId, Write};
 
-pub use self::polled::{Polled, PolledHandle};
+pub(crate) use self::demand::Demands;
+pub use self::{
+    demand::{Demand, Load, Loading},
+    on_demand::OnDemand,
+    polled::{Polled, PolledHandle},
+};
 use crate::{
-    db::Db,
+    db::{Db, WeakDb},
     error::{DbError, PersistError},
+    row_ref::RowRef,
     status::Status,
     transaction::{Evidence, Mode, Writer, Written},
 };
@@ -21,6 +29,11 @@ pub trait Source: Send + 'static {
     /// # Errors
     /// If it must give up; the collection shows what it has, and says why there is no more.
     fn run(self, sink: Sink) -> impl Future<Output = Result<(), SourceError>> + Send;
+
+    /// How much it brings. One that loads on demand listens to [`Sink::demand`].
+    fn loading(&self) -> Loading {
+        Loading::Everything
+    }
 
     /// What makes writes to the collection last. Without it the collection cannot be written to.
     #[doc(hidden)]
@@ -38,7 +51,8 @@ pub struct SourceError(pub String);
 /// Where a source puts rows.
 #[derive(Clone)]
 pub struct Sink {
-    db: Db,
+    /// The collection owns its source, so the source must not keep the collection.
+    db: WeakDb,
     id: CollectionId,
 }
 
@@ -75,8 +89,8 @@ impl Batch {
 }
 
 impl Sink {
-    pub(crate) fn new(db: Db, id: CollectionId) -> Self {
-        Self { db, id }
+    pub(crate) fn new(db: &Db, id: CollectionId) -> Self {
+        Self { db: db.downgrade(), id }
     }
 
     /// Brings writes into force, all at once.
@@ -85,17 +99,50 @@ impl Sink {
     /// If one of them cannot be; then none is.
     pub fn commit(&self, batch: Batch) -> Result<(), DbError> {
         let writes = batch.writes.into_iter().map(|write| (self.id, write)).collect();
-        self.db.apply(Tick { writes, retires: Vec::new() })
+        self.db()?.apply(Tick { writes, retires: Vec::new() })
     }
 
-    /// Says that the collection shows all rows there are.
+    /// One row as it was brought, whatever is written on it.
+    ///
+    /// # Errors
+    /// If the database is gone.
+    pub fn row<R: Row>(&self, key: impl Into<Key>) -> Result<Option<RowRef<R>>, DbError> {
+        let (key, synced) = (key.into(), query::View::Synced);
+        let row = self.db()?.look(|database| database.get(self.id, &key, synced).cloned());
+        Ok(row.map(RowRef::new))
+    }
+
+    /// Waits for what queries ask of a source that loads on demand; for ever, of others. May be
+    /// dropped while it waits.
+    pub async fn demand(&mut self) -> Demand {
+        loop {
+            let next = self.db.upgrade().and_then(|db| db.next_demand(self.id));
+            match next {
+                Some((Some(demand), _)) => return demand,
+                Some((None, news)) => news.notified().await,
+                None => std::future::pending().await,
+            }
+        }
+    }
+
+    /// Says that the collection shows all rows there are, or all that were asked for.
     pub fn ready(&self) {
-        self.db.set_status(self.id, Status::Ready);
+        self.set(Status::Ready);
     }
 
     /// Says that no more will come, and why.
     pub fn error(&self, error: &SourceError) {
-        self.db.set_status(self.id, Status::Error(error.0.as_str().into()));
+        self.set(Status::Error(error.0.as_str().into()));
+    }
+
+    fn set(&self, status: Status) {
+        if let Some(db) = self.db.upgrade() {
+            db.set_status(self.id, status);
+        }
+    }
+
+    fn db(&self) -> Result<Db, DbError> {
+        self.db.upgrade().ok_or(DbError::Gone)
     }
 }
 
