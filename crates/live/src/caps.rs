@@ -26,3 +26,5 @@ pub const OUTGOING_BYTES_MAX: usize = 1 << 20;
 pub const SUBSETS_MAX: usize = 10_000;
 /// Subsets that one source fetches at the same time.
 pub const LOADS_MAX: usize = 8;
+/// Calls of one paced action that wait for their time.
+pub const PACED_MAX: usize = 1_024;

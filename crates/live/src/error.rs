@@ -50,6 +50,9 @@ pub enum DbError {
         /// The collection.
         name: String,
     },
+    /// An action is called faster than it is carried out.
+    #[error("{} calls of this action wait already; try again later", crate::caps::PACED_MAX)]
+    TooManyCalls,
     /// A source has given up.
     #[error(transparent)]
     Source(#[from] SourceFailed),
@@ -68,7 +71,12 @@ impl DbError {
     /// True if the same call may succeed later.
     #[must_use]
     pub fn is_retryable(&self) -> bool {
-        matches!(self, Self::Write(WriteError::TooManyPending { .. }) | Self::TooManySubsets { .. })
+        matches!(
+            self,
+            Self::Write(WriteError::TooManyPending { .. })
+                | Self::TooManySubsets { .. }
+                | Self::TooManyCalls
+        )
     }
 
     /// True if it is certain that nothing changed. Always.

@@ -44,6 +44,7 @@ mod db;
 mod effect;
 mod error;
 mod live_query;
+mod pace;
 mod retry;
 mod row_ref;
 mod source;
@@ -59,6 +60,7 @@ pub use db::Db;
 pub use effect::{CommitError, Context, Effect, EffectBuilder, Event, EventId, HandlerError, Rows};
 pub use error::{DbError, PersistError};
 pub use live_query::LiveQuery;
+pub use pace::{Pace, PacedAction};
 pub use query::row::{Field, Row};
 pub use query::{
     Change, ChangeKind, Column, ColumnDef, Columns, Dynamic, Expr, Find, Key, Kind,

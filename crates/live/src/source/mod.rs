@@ -4,9 +4,9 @@ mod demand;
 mod on_demand;
 mod polled;
 
-use std::{fmt, future::Future, pin::Pin, sync::Arc};
+use std::{fmt, future::Future, sync::Arc};
 
-use query::{CollectionId, Key, Meta, Record, Row, Tick, TransactionId, Write};
+use query::{CollectionId, Key, Meta, Record, Row, Tick, Write};
 
 pub(crate) use self::demand::Demands;
 pub use self::{
@@ -16,10 +16,10 @@ pub use self::{
 };
 use crate::{
     db::{Db, WeakDb},
-    error::{DbError, PersistError},
+    error::DbError,
     row_ref::RowRef,
     status::Status,
-    transaction::{Evidence, Mode, Writer, Written},
+    transaction::{Shown, Writer, Written},
 };
 
 /// Feeds a collection for as long as it lives.
@@ -152,33 +152,21 @@ impl fmt::Debug for Sink {
     }
 }
 
-/// The writer of collections that live here alone.
+/// The writer of collections that live here alone: what is shown is synced at once.
 #[derive(Debug)]
 pub(crate) struct Local;
 
 impl Writer for Local {
-    fn mode(&self) -> Mode {
-        Mode::Local
+    fn persist(&self, shown: Shown, written: Vec<Written>) {
+        let meta = Meta { origin: query::Origin::Local, ..Meta::default() };
+        let write = |Written { collection, key, row, .. }: Written| {
+            let write = row.map_or(Write::Delete(key), |record| Write::Put(record, meta));
+            (collection, write)
+        };
+        let writes = written.into_iter().map(write).collect();
+        // The rows were shown, so they fit.
+        let applied = shown.db().apply(Tick { writes, retires: vec![shown.id()] });
+        debug_assert!(applied.is_ok(), "{applied:?}");
+        shown.completed();
     }
-
-    fn persist(
-        &self,
-        _: TransactionId,
-        _: Vec<Written>,
-    ) -> Pin<Box<dyn Future<Output = Result<Evidence, PersistError>> + Send>> {
-        Box::pin(std::future::ready(Ok(Evidence::Synced)))
-    }
-}
-
-/// Makes what a transaction shows the synced state.
-pub(crate) fn sync_at_once(db: &Db, id: TransactionId, written: Vec<Written>) {
-    let meta = Meta { origin: query::Origin::Local, ..Meta::default() };
-    let write = |Written { collection, key, row, .. }: Written| {
-        let write = row.map_or(Write::Delete(key), |record| Write::Put(record, meta));
-        (collection, write)
-    };
-    let tick = Tick { writes: written.into_iter().map(write).collect(), retires: vec![id] };
-    // The rows were shown, so they fit.
-    let applied = db.apply(tick);
-    debug_assert!(applied.is_ok(), "{applied:?}");
 }
