@@ -28,3 +28,7 @@ pub const SUBSETS_MAX: usize = 10_000;
 pub const LOADS_MAX: usize = 8;
 /// Calls of one paced action that wait for their time.
 pub const PACED_MAX: usize = 1_024;
+/// Transactions that wait in one outbox.
+pub const OUTBOX_ENTRIES_MAX: usize = 10_000;
+/// Bytes of transactions that wait in one outbox. It must fit one append.
+pub const OUTBOX_BYTES_MAX: usize = 8 << 20;

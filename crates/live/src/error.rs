@@ -53,6 +53,20 @@ pub enum DbError {
     /// An action is called faster than it is carried out.
     #[error("{} calls of this action wait already; try again later", crate::caps::PACED_MAX)]
     TooManyCalls,
+    /// An action that the outbox does not know.
+    #[error("the outbox knows no action {name:?}; add it to its builder")]
+    UnknownAction {
+        /// The name.
+        name: String,
+    },
+    /// Variables of an action that cannot be written down, or are not what it takes.
+    #[error("the variables of action {action:?} are not what it takes: {why}")]
+    BadVariables {
+        /// The action.
+        action: String,
+        /// What is wrong with them.
+        why: String,
+    },
     /// A source has given up.
     #[error(transparent)]
     Source(#[from] SourceFailed),
@@ -101,6 +115,12 @@ impl PersistError {
     #[must_use]
     pub fn fatal(why: impl Into<String>) -> Self {
         Self { why: why.into(), is_retryable: false }
+    }
+
+    /// An error that may go away by itself.
+    #[must_use]
+    pub fn retryable(why: impl Into<String>) -> Self {
+        Self { why: why.into(), is_retryable: true }
     }
 
     /// True if the same write may succeed later.

@@ -44,6 +44,7 @@ mod db;
 mod effect;
 mod error;
 mod live_query;
+mod outbox;
 mod pace;
 mod retry;
 mod row_ref;
@@ -60,6 +61,7 @@ pub use db::Db;
 pub use effect::{CommitError, Context, Effect, EffectBuilder, Event, EventId, HandlerError, Rows};
 pub use error::{DbError, PersistError};
 pub use live_query::LiveQuery;
+pub use outbox::{Delivery, Outbox, OutboxBuilder, OutboxState, OutboxStatus};
 pub use pace::{Pace, PacedAction};
 pub use query::row::{Field, Row};
 pub use query::{

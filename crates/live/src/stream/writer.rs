@@ -8,7 +8,7 @@ use std::sync::{
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use parking_lot::Mutex;
-use query::{Key, TransactionId, Value};
+use query::{CollectionId, Key, TransactionId, Value};
 use smol_str::SmolStr;
 use state::{Draft, Entry, Json, TxId, TypeName};
 use sys::Sys;
@@ -18,7 +18,7 @@ use tokio::sync::{
 };
 use wire::Messages;
 
-use super::{Types, outlet::Outgoing, seen::Seen};
+use super::{Codec, Types, outlet::Outgoing, seen::Seen};
 use crate::{
     caps::{OUTGOING_MAX, TXID_WAIT_DEFAULT},
     error::PersistError,
@@ -91,14 +91,10 @@ impl StreamWriter {
     }
 
     fn draft(&self, write: &Written) -> Result<Draft, PersistError> {
-        let types =
-            self.types.get().ok_or_else(|| PersistError::fatal("the database is closing"))?;
-        let found = types.iter().find(|(_, (id, _))| *id == write.collection);
-        let (name, (_, codec)) =
-            found.ok_or_else(|| PersistError::fatal("an unknown collection"))?;
+        let (name, codec) = self.codec(write.collection)?;
         let type_name: TypeName = name.parse().map_err(|error| fatal(&error))?;
         let key = key_text(&write.key);
-        let others = self.state.lock().others.get(&(name.clone(), key.as_str().into())).cloned();
+        let others = self.others(name, &key);
         let key: state::Key = key.parse().map_err(|error| fatal(&error))?;
         let Some(record) = &write.row else { return Ok(Draft::delete(type_name, key)) };
         let no_json = || PersistError::fatal("the row cannot be written as JSON");
@@ -109,6 +105,39 @@ impl StreamWriter {
         })
     }
 
+    pub(super) fn sys(&self) -> &Sys {
+        &self.sys
+    }
+
+    pub(super) fn types(&self) -> Option<&Types> {
+        self.types.get()
+    }
+
+    /// The type of a collection's rows.
+    pub(super) fn codec(&self, id: CollectionId) -> Result<(&SmolStr, &Codec), PersistError> {
+        let found = self.types().and_then(|types| types.iter().find(|(_, (own, _))| *own == id));
+        let (name, (_, codec)) =
+            found.ok_or_else(|| PersistError::fatal("an unknown collection"))?;
+        Ok((name, codec))
+    }
+
+    /// The collection of rows of a type.
+    pub(super) fn type_of(&self, name: &str) -> Result<(CollectionId, &Codec), PersistError> {
+        let unknown = || PersistError::fatal(format!("there are no rows of the type {name:?}"));
+        let (id, codec) = self.types().and_then(|types| types.get(name)).ok_or_else(unknown)?;
+        Ok((*id, codec))
+    }
+
+    /// The fields of a row that its type does not know.
+    pub(super) fn others(&self, type_name: &SmolStr, key: &str) -> Option<Json> {
+        self.state.lock().others.get(&(type_name.clone(), key.into())).cloned()
+    }
+
+    /// What a transaction of an outbox is called in the stream.
+    pub(super) fn outbox_txid(&self, outbox: &str, number: u64) -> Result<TxId, PersistError> {
+        format!("{}.{outbox}.{number:x}", self.client).parse().map_err(|error| fatal(&error))
+    }
+
     fn next_txid(&self) -> Result<TxId, PersistError> {
         let number = self.count.fetch_add(1, Ordering::Relaxed);
         // The time tells the lives of a client with a name of its own apart.
@@ -117,12 +146,12 @@ impl StreamWriter {
     }
 
     /// Takes note of what will come back under a txid.
-    fn expect(&self, txid: &TxId, shown: &Shown) {
+    pub(super) fn expect(&self, txid: &TxId, shown: &Shown) {
         self.state.lock().shown.insert(txid.as_str().into(), shown.id());
     }
 
     /// Waits for a transaction that lasts to come back; its rows are retired when it does.
-    async fn come_back(&self, txid: &TxId, shown: Shown) {
+    pub(super) async fn come_back(&self, txid: &TxId, shown: Shown) {
         // It lasts, whether or not it comes back soon.
         let _ = self.seen.wait(txid.as_str(), TXID_WAIT_DEFAULT, &self.sys).await;
         shown.completed();
@@ -179,7 +208,7 @@ fn fatal(error: &dyn std::fmt::Display) -> PersistError {
 }
 
 /// The key on the wire.
-fn key_text(key: &Key) -> String {
+pub(super) fn key_text(key: &Key) -> String {
     match key {
         Value::Text(text) => text.to_string(),
         other => other.to_string(),

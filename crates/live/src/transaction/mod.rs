@@ -145,6 +145,11 @@ impl Shown {
         self.set(TransactionState::Completed);
     }
 
+    /// Leaves it as it is, for another life.
+    pub(crate) fn leave(mut self) {
+        self.is_over = true;
+    }
+
     fn end(&mut self, outcome: Result<(), PersistError>) {
         self.is_over = true;
         open::end(&self.db, self.id);

@@ -5,7 +5,9 @@ mod collections;
 mod durable;
 mod effects;
 mod on_demand;
+mod outbox;
 mod stream;
+mod weather;
 
 use std::{sync::Arc, time::Duration};
 
