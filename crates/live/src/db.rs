@@ -10,8 +10,8 @@ use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use parking_lot::Mutex;
 use query::{
-    Change, ChangeKind, CollectionId, Database, Find, Key, Published, Query, QueryId, Row, Schema,
-    Tick, View,
+    Change, ChangeKind, CollectionId, Database, Dynamic, Find, Key, Published, Query, QueryId,
+    Record, Row, Schema, Tick, View,
 };
 use sys::Sys;
 use tokio::sync::{Notify, watch};
@@ -109,13 +109,50 @@ impl Db {
         Ok(Collection::new(self.clone(), id))
     }
 
+    /// Adds a collection whose rows are data, with a schema that is known at run time. It lives
+    /// here alone.
+    ///
+    /// # Errors
+    /// If there is a collection of this name.
+    pub fn local_dynamic(
+        &self,
+        name: &str,
+        schema: Schema,
+    ) -> Result<Collection<Dynamic>, DbError> {
+        let writer = Some(self.shared.local.clone());
+        let id = self.add(name, schema, writer, Status::Ready)?;
+        Ok(Collection::new(self.clone(), id))
+    }
+
     /// Adds a collection that a source feeds, from now on.
     ///
     /// # Errors
     /// If there is a collection of this name.
     pub fn collection<R: Row>(&self, source: impl Source) -> Result<Collection<R>, DbError> {
+        self.fed(R::NAME, R::schema(), source)
+    }
+
+    /// Adds a collection that a source feeds with rows that are data.
+    ///
+    /// # Errors
+    /// If there is a collection of this name.
+    pub fn dynamic(
+        &self,
+        name: &str,
+        schema: Schema,
+        source: impl Source,
+    ) -> Result<Collection<Dynamic>, DbError> {
+        self.fed(name, schema, source)
+    }
+
+    fn fed<R>(
+        &self,
+        name: &str,
+        schema: Schema,
+        source: impl Source,
+    ) -> Result<Collection<R>, DbError> {
         let (writer, loading) = (source.writer(), source.loading());
-        let id = self.add(R::NAME, R::schema(), writer, Status::Loading)?;
+        let id = self.add(name, schema, writer, Status::Loading)?;
         if loading == Loading::OnDemand {
             self.shared.inner.lock().load_on_demand(id);
         }
@@ -284,6 +321,11 @@ impl Db {
 
     pub(crate) fn apply(&self, tick: Tick) -> Result<(), DbError> {
         Ok(self.change(|database| Ok::<_, query::WriteError>(((), database.apply(tick)?)))?)
+    }
+
+    /// Reads a JSON object as a row of a collection.
+    pub(crate) fn record(&self, id: CollectionId, json: &str) -> Result<Record, DbError> {
+        Ok(self.shared.inner.lock().database.record(id, json)?)
     }
 
     pub(crate) fn row<R>(&self, id: CollectionId, key: &Key) -> Option<RowRef<R>> {

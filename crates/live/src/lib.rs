@@ -66,7 +66,7 @@ pub use pace::{Pace, PacedAction};
 pub use query::row::{Field, Row};
 pub use query::{
     Change, ChangeKind, Column, ColumnDef, Columns, Dynamic, Expr, Find, Key, Kind,
-    LiveField as Field, LiveRow as Row, Order, Origin, Query, QueryError, Subset, Value,
+    LiveField as Field, LiveRow as Row, Order, Origin, Query, QueryError, Schema, Subset, Value,
     WriteError, avg, collect, count, count_distinct, count_rows, from, from_as, from_query,
     include, include_one, include_text, max, meta, min, sum,
 };

@@ -79,9 +79,12 @@ impl Delivery {
 type Outcome = Pin<Box<dyn Future<Output = Result<(), PersistError>> + Send>>;
 type Actions = HashMap<SmolStr, Action, FixedState>;
 
+type Show = Box<dyn Fn(&Json, &mut Writes) -> Result<(), DbError> + Send + Sync>;
+type CarryOut = Box<dyn Fn(&Json, Delivery) -> Result<Outcome, PersistError> + Send + Sync>;
+
 struct Action {
-    show: Box<dyn Fn(&Json, &mut Writes) -> Result<(), DbError> + Send + Sync>,
-    send: Box<dyn Fn(&Json, Delivery) -> Result<Outcome, PersistError> + Send + Sync>,
+    show: Show,
+    send: CarryOut,
 }
 
 /// An outbox on its way.

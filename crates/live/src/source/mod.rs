@@ -60,7 +60,14 @@ pub struct Sink {
 #[derive(Clone, Debug, Default)]
 #[must_use = "nothing happens before it is committed"]
 pub struct Batch {
-    writes: Vec<Write>,
+    writes: Vec<BatchWrite>,
+}
+
+#[derive(Clone, Debug)]
+enum BatchWrite {
+    Done(Write),
+    /// A row that is data; what its columns are is known to the collection.
+    Json(String),
 }
 
 impl Batch {
@@ -71,19 +78,25 @@ impl Batch {
 
     /// A row, new or in place of another.
     pub fn put<R: Row>(mut self, row: R) -> Self {
-        self.writes.push(Write::Put(Record::typed(row), Meta::default()));
+        self.writes.push(BatchWrite::Done(Write::Put(Record::typed(row), Meta::default())));
+        self
+    }
+
+    /// A row of a dynamic collection, new or in place of another: a JSON object.
+    pub fn put_json(mut self, row: impl Into<String>) -> Self {
+        self.writes.push(BatchWrite::Json(row.into()));
         self
     }
 
     /// One row less, if it is there.
     pub fn delete(mut self, key: impl Into<Key>) -> Self {
-        self.writes.push(Write::Delete(key.into()));
+        self.writes.push(BatchWrite::Done(Write::Delete(key.into())));
         self
     }
 
     /// No rows but those that follow in this batch.
     pub fn truncate(mut self) -> Self {
-        self.writes = vec![Write::Truncate];
+        self.writes = vec![BatchWrite::Done(Write::Truncate)];
         self
     }
 }
@@ -98,8 +111,16 @@ impl Sink {
     /// # Errors
     /// If one of them cannot be; then none is.
     pub fn commit(&self, batch: Batch) -> Result<(), DbError> {
-        let writes = batch.writes.into_iter().map(|write| (self.id, write)).collect();
-        self.db()?.apply(Tick { writes, retires: Vec::new() })
+        let db = self.db()?;
+        let write = |write| match write {
+            BatchWrite::Done(write) => Ok((self.id, write)),
+            BatchWrite::Json(row) => {
+                let record = db.record(self.id, &row)?;
+                Ok((self.id, Write::Put(record, Meta::default())))
+            }
+        };
+        let writes = batch.writes.into_iter().map(write).collect::<Result<_, DbError>>()?;
+        db.apply(Tick { writes, retires: Vec::new() })
     }
 
     /// One row as it was brought, whatever is written on it.

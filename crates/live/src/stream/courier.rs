@@ -235,7 +235,7 @@ impl Parcel {
     }
 
     async fn append_all(&self, entries: &[Entry]) -> Result<u64, PersistError> {
-        if entries.iter().any(|entry| has_update(entry)) {
+        if entries.iter().any(has_update) {
             self.reach_tail().await?;
         }
         for _ in 0..REBASES_MAX {

@@ -66,6 +66,70 @@ impl Writes {
         Ok(())
     }
 
+    /// Adds a row of a dynamic collection, given as a JSON object.
+    ///
+    /// # Errors
+    /// If there is no such collection, or it is no object.
+    pub fn insert_json(
+        &mut self,
+        collection: &str,
+        row: &serde_json::Value,
+    ) -> Result<(), DbError> {
+        self.insert_json_in(self.db.find(collection)?, row)
+    }
+
+    /// Changes some columns of a row of any collection, given as a JSON object.
+    ///
+    /// # Errors
+    /// If there is no such collection, or it is no object.
+    pub fn patch(
+        &mut self,
+        collection: &str,
+        key: impl Into<Key>,
+        columns: serde_json::Value,
+    ) -> Result<(), DbError> {
+        self.patch_in(self.db.find(collection)?, key.into(), columns)
+    }
+
+    /// Removes a row of any collection.
+    ///
+    /// # Errors
+    /// If there is no such collection.
+    pub fn delete_from(&mut self, collection: &str, key: impl Into<Key>) -> Result<(), DbError> {
+        self.delete_in(self.db.find(collection)?, key.into());
+        Ok(())
+    }
+
+    pub(crate) fn insert_json_in(
+        &mut self,
+        id: CollectionId,
+        row: &serde_json::Value,
+    ) -> Result<(), DbError> {
+        let record = self.db.record(id, &row.to_string())?;
+        self.push(id, MutationKind::Insert(record));
+        Ok(())
+    }
+
+    pub(crate) fn patch_in(
+        &mut self,
+        id: CollectionId,
+        key: Key,
+        columns: serde_json::Value,
+    ) -> Result<(), DbError> {
+        let serde_json::Value::Object(columns) = columns else {
+            let collection = self.db.look(|database| database.name(id).into());
+            let why = "a patch is a JSON object".into();
+            return Err(query::WriteError::NotARow { collection, why }.into());
+        };
+        let columns = columns.into_iter().map(|(name, value)| (name.into(), value.into()));
+        self.push(id, MutationKind::Update(key, columns.collect()));
+        Ok(())
+    }
+
+    pub(crate) fn delete_in(&mut self, id: CollectionId, key: Key) {
+        self.push(id, MutationKind::Delete(key));
+    }
+
     fn push(&mut self, collection: CollectionId, write: MutationKind) {
         self.mutations.push(Mutation { collection, write });
     }

@@ -208,3 +208,52 @@ fn calls_that_wait_are_bounded() {
         assert_eq!(taken.iter().filter(|call| call.is_ok()).count(), live::caps::PACED_MAX);
     });
 }
+
+/// A schema that is known at run time, a query that arrives as JSON.
+#[test]
+fn rows_that_are_data_work_in_the_same_queries() {
+    run(|sys| async move {
+        let db = Db::new(&sys);
+        let messages = db.local::<Message>().unwrap();
+        let column = |name: &str, kind| live::ColumnDef {
+            name: name.into(),
+            kind,
+            is_required: true,
+            json_schema: live::Value::Null,
+        };
+        let columns = [column("of", live::Kind::Text), column("stars", live::Kind::Number)];
+        let schema = live::Schema::declared("id", columns);
+        let ratings = db.local_dynamic("rating", schema).unwrap();
+        let _ = messages.insert(message("a", Status::Done)).unwrap();
+        let rated = ratings.insert_json(&serde_json::json!({"id": 1, "of": "a", "stars": 4}));
+        rated.unwrap().settled().await.unwrap();
+        let query = live::Query::from_json(
+            r#"{"from":{"col":"message","as":"m"},
+                "join":[{"type":"inner","col":"rating","as":"r",
+                    "on":[[{"ref":["m","id"]},{"ref":["r","of"]}]]}],
+                "select":{"text":{"ref":["m","text"]},"stars":{"ref":["r","stars"]}}}"#,
+        );
+        let rated = db.live(live::Find::<live::Dynamic>::from(query.unwrap())).unwrap();
+        assert_eq!(rated.first().unwrap().get("stars").as_int(), Some(4));
+        let _ = ratings.patch(1, serde_json::json!({"stars": 5})).unwrap();
+        assert_eq!(rated.first().unwrap().get("stars").as_int(), Some(5));
+        let _ = messages.patch("a", serde_json::json!({"likes": 9})).unwrap();
+        assert_eq!(messages.get("a").unwrap().likes, 9);
+
+        let told = |outcome: Result<live::Transaction, DbError>| outcome.unwrap_err().to_string();
+        let bad =
+            told(ratings.insert_json(&serde_json::json!({"id": 2, "of": "a", "stars": "many"})));
+        assert!(bad.contains("stars") && bad.contains("a number") && bad.contains('2'), "{bad}");
+        let bad = told(ratings.insert_json(&serde_json::json!([1])));
+        assert!(bad.contains("rating"), "{bad}");
+        let bad = told(messages.patch("a", serde_json::json!({"likes": "many"})));
+        assert!(bad.contains("likes") && bad.contains("\"a\""), "{bad}");
+        let bad = told(messages.patch("a", serde_json::json!({"nothing": 1})));
+        assert!(bad.contains("nothing"), "{bad}");
+        let bad = told(messages.patch("a", serde_json::json!(7)));
+        assert!(bad.contains("JSON object"), "{bad}");
+        let _ = ratings.delete(1).unwrap();
+        assert!(rated.is_empty() && ratings.is_empty());
+        assert_eq!(messages.get("a").unwrap().likes, 9);
+    });
+}
