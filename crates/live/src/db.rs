@@ -1,6 +1,10 @@
 //! The database and everybody who looks at it.
 
-use std::{fmt, marker::PhantomData, sync::Arc};
+use std::{
+    fmt,
+    marker::PhantomData,
+    sync::{Arc, Weak},
+};
 
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
@@ -12,6 +16,7 @@ use sys::Sys;
 use tokio::sync::watch;
 
 use crate::{
+    cancel::{Cancellation, Canceller},
     changes::{Changes, Pending},
     collection::Collection,
     effect::EffectBuilder,
@@ -29,8 +34,16 @@ pub struct Db {
     shared: Arc<Shared>,
 }
 
+/// A database that may be gone.
+#[derive(Clone)]
+pub(crate) struct WeakDb(Weak<Shared>);
+
 struct Shared {
     sys: Sys,
+    /// Tells sources when the database is gone, which is when this is.
+    _gone: Canceller,
+    /// What they listen to.
+    going: Cancellation,
     /// The one writer of all collections that live here alone.
     local: Arc<dyn Writer>,
     /// Held for moments, never across an await.
@@ -56,7 +69,8 @@ impl Db {
     pub fn new(sys: &Sys) -> Self {
         let inner = Mutex::new(Inner::default());
         let local = Arc::new(source::Local);
-        Self { shared: Arc::new(Shared { sys: sys.clone(), local, inner }) }
+        let (_gone, going) = Cancellation::new();
+        Self { shared: Arc::new(Shared { sys: sys.clone(), _gone, going, local, inner }) }
     }
 
     /// Adds a collection that lives here alone: what is written is synced at once.
@@ -69,7 +83,8 @@ impl Db {
         Ok(Collection::new(self.clone(), id))
     }
 
-    /// Adds a collection that a source feeds, from now on.
+    /// Adds a collection that a source feeds, from now on and for as long as somebody has the
+    /// database or a part of it.
     ///
     /// # Errors
     /// If there is a collection of this name.
@@ -77,10 +92,16 @@ impl Db {
         let writer = source.writer();
         let id = self.add(R::NAME, R::schema(), writer, Status::Loading)?;
         let collection = Collection::new(self.clone(), id);
-        let sink = Sink::new(self.clone(), id);
+        let (sink, going) = (Sink::new(self, id), self.shared.going.clone());
         self.sys().spawn.task("source of a collection", async move {
-            if let Err(error) = source.run(sink.clone()).await {
-                sink.error(&error);
+            tokio::select! {
+                biased;
+                () = going.cancelled() => {}
+                ended = source.run(sink.clone()) => {
+                    if let Err(error) = ended {
+                        sink.error(&error);
+                    }
+                }
             }
         });
         Ok(collection)
@@ -137,6 +158,10 @@ impl Db {
     /// back.
     pub fn begin(&self) -> OpenTransaction {
         OpenTransaction::new(self.clone())
+    }
+
+    pub(crate) fn downgrade(&self) -> WeakDb {
+        WeakDb(Arc::downgrade(&self.shared))
     }
 
     pub(crate) fn sys(&self) -> &Sys {
@@ -217,6 +242,12 @@ impl Db {
             Some(table) => table.status.subscribe(),
             None => watch::channel(Status::Idle).1,
         }
+    }
+}
+
+impl WeakDb {
+    pub(crate) fn upgrade(&self) -> Option<Db> {
+        self.0.upgrade().map(|shared| Db { shared })
     }
 }
 

@@ -4,11 +4,11 @@ mod polled;
 
 use std::{fmt, future::Future, pin::Pin, sync::Arc};
 
-use query::{CollectionId, Key, Meta, Record, Row, Tick, TransactionId, Write};
+use query::{CollectionId, Key, Meta, Record, Row, Tick, TransactionId, View, Write};
 
 pub use self::polled::{Polled, PolledHandle};
 use crate::{
-    db::Db,
+    db::{Db, WeakDb},
     error::{DbError, PersistError},
     status::Status,
     transaction::{Evidence, Mode, Writer, Written},
@@ -35,10 +35,11 @@ pub trait Source: Send + 'static {
 #[error("{0}")]
 pub struct SourceError(pub String);
 
-/// Where a source puts rows.
+/// Where a source puts rows. It does not keep the database: once nobody has that any more, the
+/// source is stopped where it waits.
 #[derive(Clone)]
 pub struct Sink {
-    db: Db,
+    db: WeakDb,
     id: CollectionId,
 }
 
@@ -75,8 +76,15 @@ impl Batch {
 }
 
 impl Sink {
-    pub(crate) fn new(db: Db, id: CollectionId) -> Self {
-        Self { db, id }
+    pub(crate) fn new(db: &Db, id: CollectionId) -> Self {
+        Self { db: db.downgrade(), id }
+    }
+
+    /// A row as it is synced, whatever lies on it.
+    #[must_use]
+    pub fn synced<R: Row>(&self, key: &Key) -> Option<R> {
+        let db = self.db.upgrade()?;
+        db.look(|database| database.get(self.id, key, View::Synced)?.record.as_typed().cloned())
     }
 
     /// Brings writes into force, all at once.
@@ -84,18 +92,26 @@ impl Sink {
     /// # Errors
     /// If one of them cannot be; then none is.
     pub fn commit(&self, batch: Batch) -> Result<(), DbError> {
+        // Nobody is left to see it.
+        let Some(db) = self.db.upgrade() else { return Ok(()) };
         let writes = batch.writes.into_iter().map(|write| (self.id, write)).collect();
-        self.db.apply(Tick { writes, retires: Vec::new() })
+        db.apply(Tick { writes, retires: Vec::new() })
     }
 
     /// Says that the collection shows all rows there are.
     pub fn ready(&self) {
-        self.db.set_status(self.id, Status::Ready);
+        self.set_status(Status::Ready);
     }
 
     /// Says that no more will come, and why.
     pub fn error(&self, error: &SourceError) {
-        self.db.set_status(self.id, Status::Error(error.0.as_str().into()));
+        self.set_status(Status::Error(error.0.as_str().into()));
+    }
+
+    fn set_status(&self, status: Status) {
+        if let Some(db) = self.db.upgrade() {
+            db.set_status(self.id, status);
+        }
     }
 }
 

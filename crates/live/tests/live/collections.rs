@@ -129,3 +129,27 @@ fn a_polled_source_shows_what_it_fetched_last() {
         assert_eq!(refused, DbError::ReadOnly { name: "message".into() });
     });
 }
+
+#[test]
+fn a_source_stops_when_nobody_has_its_database() {
+    run(|sys| async move {
+        let db = Db::new(&sys);
+        let lives = Arc::new(());
+        let life = lives.clone();
+        let source = Polled::new(&sys, move || {
+            let life = life.clone();
+            async move {
+                let row = message("a", Status::Done);
+                drop(life);
+                Ok::<_, String>(vec![row])
+            }
+        });
+        let messages = db.collection::<Message>(source).unwrap();
+        drop(db);
+        messages.ready().await.unwrap();
+        assert_eq!((messages.len(), Arc::strong_count(&lives)), (1, 2));
+        drop(messages);
+        sys.clock.sleep(Duration::from_secs(1)).await;
+        assert_eq!(Arc::strong_count(&lives), 1);
+    });
+}
