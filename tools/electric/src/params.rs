@@ -2,9 +2,12 @@
 
 use std::collections::BTreeMap;
 
-/// Parameters by name.
+/// Parameters by name, and who asks.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Params(BTreeMap<String, String>);
+pub(crate) struct Params {
+    by_name: BTreeMap<String, String>,
+    pub(crate) agent: String,
+}
 
 /// Which part of the table a client wants, and how it wants to be told.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -16,13 +19,14 @@ pub(crate) struct Definition {
 }
 
 impl Params {
-    pub(crate) fn parse(query: &str) -> Self {
+    pub(crate) fn parse(query: &str, agent: &str) -> Self {
         let pairs = query.split('&').filter_map(|pair| pair.split_once('='));
-        Self(pairs.map(|(name, value)| (unescaped(name), unescaped(value))).collect())
+        let by_name = pairs.map(|(name, value)| (unescaped(name), unescaped(value))).collect();
+        Self { by_name, agent: agent.to_owned() }
     }
 
     pub(crate) fn get(&self, name: &str) -> Option<&str> {
-        self.0.get(name).map(String::as_str)
+        self.by_name.get(name).map(String::as_str)
     }
 
     pub(crate) fn is_true(&self, name: &str) -> bool {

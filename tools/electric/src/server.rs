@@ -1,7 +1,7 @@
 //! HTTP: shapes for clients, and a back door for tests.
 
 use std::{
-    collections::{BTreeMap, VecDeque},
+    collections::BTreeMap,
     convert::Infallible,
     net::SocketAddr,
     pin::Pin,
@@ -40,7 +40,7 @@ const LONG_POLL: Duration = Duration::from_secs(3);
 /// Pieces of an answer that are on their way.
 const PIECES_MAX: usize = 16;
 
-/// Something to do to the next requests for a shape.
+/// Something to do to the next requests for a shape, once to each client.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Fault {
@@ -71,7 +71,9 @@ struct State {
     shapes: BTreeMap<Definition, Shape>,
     /// How many logs were begun.
     logs: u64,
-    faults: VecDeque<Fault>,
+    faults: Vec<Fault>,
+    /// How many of them each client has had, by what it calls itself.
+    faults_had: BTreeMap<String, usize>,
     requests: u64,
 }
 
@@ -132,7 +134,7 @@ impl Fixture {
 
     /// Does this to a later request, after all that were given before.
     pub fn fail(&self, fault: Fault) {
-        self.shared.state.lock().faults.push_back(fault);
+        self.shared.state.lock().faults.push(fault);
     }
 
     /// The table as it is.
@@ -148,9 +150,13 @@ impl Fixture {
     }
 
     async fn serve(&self, request: Request<Incoming>) -> Response<Pieces> {
-        let query = request.uri().query().unwrap_or_default().to_owned();
         match (request.method(), request.uri().path()) {
-            (&Method::GET, "/v1/shape") => self.shape(&Params::parse(&query)).await,
+            (&Method::GET, "/v1/shape") => {
+                let agent = request.headers().get("user-agent");
+                let agent = agent.and_then(|agent| agent.to_str().ok()).unwrap_or_default();
+                let query = request.uri().query().unwrap_or_default();
+                self.shape(&Params::parse(query, agent)).await
+            }
             (&Method::GET, "/rows") => {
                 let rows = self.table().rows();
                 answer(StatusCode::OK, json!(rows).to_string())
@@ -224,7 +230,7 @@ impl Fixture {
         let body = json!(messages).to_string();
         let cut = match page.messages.is_empty() {
             true => None,
-            false => self.shared.state.lock().take_cut(),
+            false => self.shared.state.lock().take_cut(&params.agent),
         };
         let mut told = Response::new(Pieces::cut(body, cut));
         told = with(told, &[("content-type", "application/json; charset=utf-8")]);
@@ -284,8 +290,8 @@ impl Shared {
         let mut state = self.state.lock();
         if is_first {
             state.requests += 1;
-            if let Some(Fault::Status(status)) = state.faults.front().cloned() {
-                state.faults.pop_front();
+            let is_refusal = |fault: &Fault| matches!(fault, Fault::Status(_));
+            if let Some(Fault::Status(status)) = state.take_fault(&params.agent, is_refusal) {
                 return Told::Refused { status, body: r#"{"message":"as told"}"#.to_owned() };
             }
         }
@@ -324,11 +330,19 @@ impl State {
         shape.clone()
     }
 
-    fn take_cut(&mut self) -> Option<usize> {
-        let Some(Fault::Cut(at)) = self.faults.front() else { return None };
-        let at = *at;
-        self.faults.pop_front();
-        Some(at)
+    /// The next fault of a client, if it is one of these.
+    fn take_fault(&mut self, agent: &str, is_wanted: impl Fn(&Fault) -> bool) -> Option<Fault> {
+        let had = self.faults_had.entry(agent.to_owned()).or_default();
+        let fault = self.faults.get(*had).filter(|fault| is_wanted(fault))?;
+        *had += 1;
+        Some(fault.clone())
+    }
+
+    fn take_cut(&mut self, agent: &str) -> Option<usize> {
+        match self.take_fault(agent, |fault| matches!(fault, Fault::Cut(_)))? {
+            Fault::Cut(at) => Some(at),
+            Fault::Status(_) => None,
+        }
     }
 }
 

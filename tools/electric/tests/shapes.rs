@@ -198,8 +198,8 @@ async fn storm(seed: u64) {
     for step in 0..chance.below(12) {
         fixture.transact(random(&chance, step));
     }
-    let replica = if seed % 2 == 0 { Replica::Default } else { Replica::Full };
-    let following = if seed % 3 == 0 { Following::Events } else { Following::LongPoll };
+    let replica = if seed.is_multiple_of(2) { Replica::Default } else { Replica::Full };
+    let following = if seed.is_multiple_of(3) { Following::Events } else { Following::LongPoll };
     let source = shape(&sys, &fixture).replica(replica).following(following).build().unwrap();
     let db = Db::new(&sys);
     let todos = db.collection::<Todo>(source).unwrap();
