@@ -2,6 +2,8 @@
 
 use query::{QueryError, WriteError};
 
+use crate::collection::SourceFailed;
+
 /// Something was asked of a database that cannot be. Nothing has changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -38,6 +40,25 @@ pub enum DbError {
         /// What is wrong with it.
         why: String,
     },
+    /// Queries ask for more different parts of a collection than may be loaded.
+    #[error(
+        "more than {} subsets of {name:?} are in use; drop queries that nobody looks at, or ask \
+         for wider ones",
+        crate::caps::SUBSETS_MAX
+    )]
+    TooManySubsets {
+        /// The collection.
+        name: String,
+    },
+    /// An action is called faster than it is carried out.
+    #[error("{} calls of this action wait already; try again later", crate::caps::PACED_MAX)]
+    TooManyCalls,
+    /// A source has given up.
+    #[error(transparent)]
+    Source(#[from] SourceFailed),
+    /// The database was dropped.
+    #[error("the database is gone")]
+    Gone,
     /// A collection whose source takes no writes.
     #[error("the source of {name:?} takes no writes")]
     ReadOnly {
@@ -50,7 +71,12 @@ impl DbError {
     /// True if the same call may succeed later.
     #[must_use]
     pub fn is_retryable(&self) -> bool {
-        matches!(self, Self::Write(WriteError::TooManyPending { .. }))
+        matches!(
+            self,
+            Self::Write(WriteError::TooManyPending { .. })
+                | Self::TooManySubsets { .. }
+                | Self::TooManyCalls
+        )
     }
 
     /// True if it is certain that nothing changed. Always.

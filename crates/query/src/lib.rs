@@ -52,7 +52,9 @@ pub use catalog::{CollectionId, ColumnDef, Kind, Schema};
 pub use database::{Database, DuplicateName, Footprint, Published, QueryId};
 pub use engine::{Change, ChangeKind};
 pub use error::{BadJoin, QueryError, WriteError};
-pub use ir::{BadQuery, Expr, Form, Include, Join, JoinKind, Order, Query, Rows, Source, View};
+pub use ir::{
+    BadQuery, Expr, Form, Include, Join, JoinKind, Order, Query, Rows, Source, Subset, View,
+};
 pub use macros::{Field, Row};
 #[doc(hidden)]
 pub use macros::{LiveField, LiveRow};

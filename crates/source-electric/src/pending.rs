@@ -112,7 +112,7 @@ impl<R: Row> Pending<R> {
         match self.places.get(key) {
             Some(place) => self.rows[*place].1.clone(),
             None if self.truncates => None,
-            None => sink.synced(key),
+            None => Some((*sink.row::<R>(key.clone()).ok()??).clone()),
         }
     }
 

@@ -1,17 +1,25 @@
 //! Where the rows of collections come from.
 
+mod demand;
+mod on_demand;
 mod polled;
 
-use std::{fmt, future::Future, pin::Pin, sync::Arc};
+use std::{fmt, future::Future, sync::Arc};
 
-use query::{CollectionId, Key, Meta, Record, Row, Tick, TransactionId, View, Write};
+use query::{CollectionId, Key, Meta, Record, Row, Tick, Write};
 
-pub use self::polled::{Polled, PolledHandle};
+pub(crate) use self::demand::Demands;
+pub use self::{
+    demand::{Demand, Load, Loading},
+    on_demand::OnDemand,
+    polled::{Polled, PolledHandle},
+};
 use crate::{
     db::{Db, WeakDb},
-    error::{DbError, PersistError},
+    error::DbError,
+    row_ref::RowRef,
     status::Status,
-    transaction::{Evidence, Mode, Writer, Written},
+    transaction::{Shown, Writer, Written},
 };
 
 /// Feeds a collection for as long as it lives.
@@ -21,6 +29,11 @@ pub trait Source: Send + 'static {
     /// # Errors
     /// If it must give up; the collection shows what it has, and says why there is no more.
     fn run(self, sink: Sink) -> impl Future<Output = Result<(), SourceError>> + Send;
+
+    /// How much it brings. One that loads on demand listens to [`Sink::demand`].
+    fn loading(&self) -> Loading {
+        Loading::Everything
+    }
 
     /// What makes writes to the collection last. Without it the collection cannot be written to.
     #[doc(hidden)]
@@ -35,10 +48,10 @@ pub trait Source: Send + 'static {
 #[error("{0}")]
 pub struct SourceError(pub String);
 
-/// Where a source puts rows. It does not keep the database: once nobody has that any more, the
-/// source is stopped where it waits.
+/// Where a source puts rows.
 #[derive(Clone)]
 pub struct Sink {
+    /// The collection owns its source, so the source must not keep the collection.
     db: WeakDb,
     id: CollectionId,
 }
@@ -80,38 +93,56 @@ impl Sink {
         Self { db: db.downgrade(), id }
     }
 
-    /// A row as it is synced, whatever lies on it.
-    #[must_use]
-    pub fn synced<R: Row>(&self, key: &Key) -> Option<R> {
-        let db = self.db.upgrade()?;
-        db.look(|database| database.get(self.id, key, View::Synced)?.record.as_typed().cloned())
-    }
-
     /// Brings writes into force, all at once.
     ///
     /// # Errors
     /// If one of them cannot be; then none is.
     pub fn commit(&self, batch: Batch) -> Result<(), DbError> {
-        // Nobody is left to see it.
-        let Some(db) = self.db.upgrade() else { return Ok(()) };
         let writes = batch.writes.into_iter().map(|write| (self.id, write)).collect();
-        db.apply(Tick { writes, retires: Vec::new() })
+        self.db()?.apply(Tick { writes, retires: Vec::new() })
     }
 
-    /// Says that the collection shows all rows there are.
+    /// One row as it was brought, whatever is written on it.
+    ///
+    /// # Errors
+    /// If the database is gone.
+    pub fn row<R: Row>(&self, key: impl Into<Key>) -> Result<Option<RowRef<R>>, DbError> {
+        let (key, synced) = (key.into(), query::View::Synced);
+        let row = self.db()?.look(|database| database.get(self.id, &key, synced).cloned());
+        Ok(row.map(RowRef::new))
+    }
+
+    /// Waits for what queries ask of a source that loads on demand; for ever, of others. May be
+    /// dropped while it waits.
+    pub async fn demand(&mut self) -> Demand {
+        loop {
+            let next = self.db.upgrade().and_then(|db| db.next_demand(self.id));
+            match next {
+                Some((Some(demand), _)) => return demand,
+                Some((None, news)) => news.notified().await,
+                None => std::future::pending().await,
+            }
+        }
+    }
+
+    /// Says that the collection shows all rows there are, or all that were asked for.
     pub fn ready(&self) {
-        self.set_status(Status::Ready);
+        self.set(Status::Ready);
     }
 
     /// Says that no more will come, and why.
     pub fn error(&self, error: &SourceError) {
-        self.set_status(Status::Error(error.0.as_str().into()));
+        self.set(Status::Error(error.0.as_str().into()));
     }
 
-    fn set_status(&self, status: Status) {
+    fn set(&self, status: Status) {
         if let Some(db) = self.db.upgrade() {
             db.set_status(self.id, status);
         }
+    }
+
+    fn db(&self) -> Result<Db, DbError> {
+        self.db.upgrade().ok_or(DbError::Gone)
     }
 }
 
@@ -121,33 +152,21 @@ impl fmt::Debug for Sink {
     }
 }
 
-/// The writer of collections that live here alone.
+/// The writer of collections that live here alone: what is shown is synced at once.
 #[derive(Debug)]
 pub(crate) struct Local;
 
 impl Writer for Local {
-    fn mode(&self) -> Mode {
-        Mode::Local
+    fn persist(&self, shown: Shown, written: Vec<Written>) {
+        let meta = Meta { origin: query::Origin::Local, ..Meta::default() };
+        let write = |Written { collection, key, row, .. }: Written| {
+            let write = row.map_or(Write::Delete(key), |record| Write::Put(record, meta));
+            (collection, write)
+        };
+        let writes = written.into_iter().map(write).collect();
+        // The rows were shown, so they fit.
+        let applied = shown.db().apply(Tick { writes, retires: vec![shown.id()] });
+        debug_assert!(applied.is_ok(), "{applied:?}");
+        shown.completed();
     }
-
-    fn persist(
-        &self,
-        _: TransactionId,
-        _: Vec<Written>,
-    ) -> Pin<Box<dyn Future<Output = Result<Evidence, PersistError>> + Send>> {
-        Box::pin(std::future::ready(Ok(Evidence::Synced)))
-    }
-}
-
-/// Makes what a transaction shows the synced state.
-pub(crate) fn sync_at_once(db: &Db, id: TransactionId, written: Vec<Written>) {
-    let meta = Meta { origin: query::Origin::Local, ..Meta::default() };
-    let write = |Written { collection, key, row, .. }: Written| {
-        let write = row.map_or(Write::Delete(key), |record| Write::Put(record, meta));
-        (collection, write)
-    };
-    let tick = Tick { writes: written.into_iter().map(write).collect(), retires: vec![id] };
-    // The rows were shown, so they fit.
-    let applied = db.apply(tick);
-    debug_assert!(applied.is_ok(), "{applied:?}");
 }

@@ -1,12 +1,8 @@
 //! Writing to a stream: what is shown first lasts when it comes back.
 
-use std::{
-    future::Future,
-    pin::Pin,
-    sync::{
-        Arc, OnceLock,
-        atomic::{AtomicU64, Ordering},
-    },
+use std::sync::{
+    Arc, OnceLock,
+    atomic::{AtomicU64, Ordering},
 };
 
 use foldhash::fast::FixedState;
@@ -26,7 +22,7 @@ use super::{Types, outlet::Outgoing, seen::Seen};
 use crate::{
     caps::{OUTGOING_MAX, TXID_WAIT_DEFAULT},
     error::PersistError,
-    transaction::{Evidence, Mode, Writer, Written},
+    transaction::{Shown, Writer, Written, WrittenKind},
 };
 
 /// Appends transactions to a stream.
@@ -107,10 +103,29 @@ impl StreamWriter {
         let Some(record) = &write.row else { return Ok(Draft::delete(type_name, key)) };
         let no_json = || PersistError::fatal("the row cannot be written as JSON");
         let value = codec.encode(record, others.as_ref()).ok_or_else(no_json)?;
-        Ok(match write.is_insert {
-            true => Draft::insert(type_name, key, value),
-            false => Draft::update(type_name, key, value),
+        Ok(match write.kind {
+            WrittenKind::Insert => Draft::insert(type_name, key, value),
+            _ => Draft::update(type_name, key, value),
         })
+    }
+
+    fn next_txid(&self) -> Result<TxId, PersistError> {
+        let number = self.count.fetch_add(1, Ordering::Relaxed);
+        // The time tells the lives of a client with a name of its own apart.
+        let life = self.sys.clock.unix_ms().get();
+        format!("{}.{life:x}.{number:x}", self.client).parse().map_err(|error| fatal(&error))
+    }
+
+    /// Takes note of what will come back under a txid.
+    fn expect(&self, txid: &TxId, shown: &Shown) {
+        self.state.lock().shown.insert(txid.as_str().into(), shown.id());
+    }
+
+    /// Waits for a transaction that lasts to come back; its rows are retired when it does.
+    async fn come_back(&self, txid: &TxId, shown: Shown) {
+        // It lasts, whether or not it comes back soon.
+        let _ = self.seen.wait(txid.as_str(), TXID_WAIT_DEFAULT, &self.sys).await;
+        shown.completed();
     }
 
     /// Hands a transaction over; its place among others is the order of these calls.
@@ -133,43 +148,29 @@ type Stored = oneshot::Receiver<Result<(), PersistError>>;
 pub(super) struct SharedWriter(pub(super) Arc<StreamWriter>);
 
 impl Writer for SharedWriter {
-    fn mode(&self) -> Mode {
-        Mode::Remote
-    }
-
-    fn persist(
-        &self,
-        transaction: TransactionId,
-        writes: Vec<Written>,
-    ) -> Pin<Box<dyn Future<Output = Result<Evidence, PersistError>> + Send>> {
-        let number = self.0.count.fetch_add(1, Ordering::Relaxed);
-        // The time tells the lives of a client with a name of its own apart.
-        let life = self.0.sys.clock.unix_ms().get();
-        let txid = format!("{}.{life:x}.{number:x}", self.0.client);
-        let prepared = txid.parse::<TxId>().map_err(|error| fatal(&error)).and_then(|txid| {
-            let messages = self.0.messages(&txid, &writes)?;
-            Ok((txid, messages))
+    fn persist(&self, shown: Shown, writes: Vec<Written>) {
+        let this = self.0.clone();
+        let txid = this.next_txid();
+        let handed = txid.and_then(|txid| {
+            let messages = this.messages(&txid, &writes)?;
+            this.expect(&txid, &shown);
+            Ok((txid.clone(), this.hand_over(txid, messages)?))
         });
-        let (txid, messages) = match prepared {
-            Ok(prepared) => prepared,
-            Err(error) => return Box::pin(std::future::ready(Err(error))),
+        let (txid, stored) = match handed {
+            Ok(handed) => handed,
+            Err(error) => return shown.settle(Err(error)),
         };
-        self.0.state.lock().shown.insert(txid.as_str().into(), transaction);
-        let (this, handed) = (self.0.clone(), self.0.hand_over(txid.clone(), messages));
-        Box::pin(async move {
-            let gone = || PersistError::fatal("the database is closing");
-            let stored = match handed {
-                Ok(stored) => stored.await.unwrap_or_else(|_| Err(gone())),
-                Err(error) => Err(error),
-            };
-            if let Err(error) = stored {
-                this.retired(txid.as_str());
-                return Err(error);
+        let sys = this.sys.clone();
+        sys.spawn.task("transaction", async move {
+            let gone = |_| Err(PersistError::fatal("the database is closing"));
+            match stored.await.unwrap_or_else(gone) {
+                Ok(()) => this.come_back(&txid, shown).await,
+                Err(error) => {
+                    this.retired(txid.as_str());
+                    shown.settle(Err(error));
+                }
             }
-            // It lasts, whether or not it comes back soon; its rows are retired when it does.
-            let _ = this.seen.wait(txid.as_str(), TXID_WAIT_DEFAULT, &this.sys).await;
-            Ok(Evidence::Coming)
-        })
+        });
     }
 }
 

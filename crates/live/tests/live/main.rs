@@ -4,6 +4,7 @@
 mod collections;
 mod durable;
 mod effects;
+mod on_demand;
 mod stream;
 
 use std::{sync::Arc, time::Duration};

@@ -1,10 +1,11 @@
 //! Queries as data: what the builder makes, what travels as JSON, what is compiled.
 
 mod json;
+mod subset;
 
 use smol_str::SmolStr;
 
-pub use self::json::BadQuery;
+pub use self::{json::BadQuery, subset::Subset};
 use crate::value::Value;
 
 /// A query.
@@ -108,6 +109,12 @@ impl JoinKind {
             Self::Full => "full",
         }
     }
+}
+
+/// Whether rows may come out of joins of these kinds without this source.
+pub(crate) fn may_be_missing(slot: usize, kinds: &[JoinKind]) -> bool {
+    let by_itself = slot > 0 && kinds[slot - 1].keeps_left();
+    by_itself || kinds[slot..].iter().any(|kind| kind.keeps_right())
 }
 
 /// An expression over the rows of a query.

@@ -12,9 +12,7 @@ use smol_str::SmolStr;
 
 use self::{
     grouped::Grouped,
-    rewrite::{
-        all_of, conjuncts, has_reference, may_be_missing, names_only, shown_only, substituted,
-    },
+    rewrite::{all_of, conjuncts, has_reference, names_only, shown_only, substituted},
 };
 use super::{
     distinct::Distinct,
@@ -33,7 +31,7 @@ use crate::{
     catalog::{Catalog, CollectionId},
     error::{BadJoin, QueryError},
     expr::{Expr, Scope, Slot, SlotColumns},
-    ir::{self, JoinKind, Query, Rows, Source, View},
+    ir::{self, JoinKind, Query, Rows, Source, View, may_be_missing},
     record::Shape,
     value::{Collation, Direction, Nulls, SortSpec, Value},
 };
