@@ -77,7 +77,8 @@ mod tests {
             unreachable!()
         };
         let read = columns.read(row).unwrap();
-        let wanted = json!({"id": 9_007_199_254_740_993_i64, "tags": ["a", "b c"], "name": null, "new": "7"});
+        let id = 9_007_199_254_740_993_i64;
+        let wanted = json!({"id": id, "tags": ["a", "b c"], "name": null, "new": "7"});
         assert_eq!(Value::Object(read), wanted);
     }
 
