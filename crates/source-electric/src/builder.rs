@@ -3,7 +3,7 @@
 use std::marker::PhantomData;
 
 use http::{HeaderMap, HeaderName, HeaderValue, Uri};
-use live::{Retry, Row};
+use live::{Loading, Retry, Row};
 use sys::Sys;
 
 use crate::{seen::ShapeHandle, shape::Shape, transport::Http};
@@ -77,6 +77,7 @@ pub struct ShapeBuilder<R> {
     headers: Vec<(String, String)>,
     replica: Replica,
     following: Following,
+    loading: Loading,
     retry: Retry,
     row: PhantomData<fn() -> R>,
 }
@@ -121,6 +122,7 @@ impl<R: Row> ShapeBuilder<R> {
             headers: Vec::new(),
             replica: Replica::default(),
             following: Following::default(),
+            loading: Loading::default(),
             // Whoever is offline comes back some day.
             retry: Retry { attempts_max: u32::MAX, ..Retry::default() },
             row: PhantomData,
@@ -165,6 +167,14 @@ impl<R: Row> ShapeBuilder<R> {
         self
     }
 
+    /// How much is brought. On demand, updates bring all columns, changes are waited for by
+    /// long-polls, and the server is asked for the rows of each query: with its conditions where
+    /// they mean the same in SQL, and else for more, of which only what is wanted is kept.
+    pub fn loading(mut self, loading: Loading) -> Self {
+        self.loading = loading;
+        self
+    }
+
     /// A header of every request, such as one that says who asks.
     pub fn header(mut self, name: &str, value: &str) -> Self {
         self.headers.push((name.to_owned(), value.to_owned()));
@@ -198,6 +208,7 @@ impl<R: Row> ShapeBuilder<R> {
             sys: self.sys,
             definition,
             following: self.following,
+            loading: self.loading,
             retry: self.retry,
             row: PhantomData,
         })
@@ -248,7 +259,12 @@ impl<R: Row> ShapeBuilder<R> {
             let quoted: Vec<_> = self.columns.iter().map(|name| quoted(name)).collect();
             add("columns", quoted.join(","));
         }
-        if self.replica == Replica::Full {
+        let (log, is_on_demand) = match self.loading {
+            Loading::Everything => ("full", false),
+            Loading::OnDemand => ("changes_only", true),
+        };
+        add("log", log.to_owned());
+        if self.replica == Replica::Full || is_on_demand {
             add("replica", "full".to_owned());
         }
         Ok(params)
@@ -327,7 +343,7 @@ mod tests {
             .build()
             .unwrap();
         let uri = shape.definition.uri(&[("offset", "-1".to_owned())]).unwrap().to_string();
-        let wanted = "http://h:1/v1/shape?a=b&columns=%22id%22%2C%22odd%20%22%22name%22%22%22&offset=-1\
+        let wanted = "http://h:1/v1/shape?a=b&columns=%22id%22%2C%22odd%20%22%22name%22%22%22&log=full&offset=-1\
             &params%5B1%5D=7&params%5B2%5D=%C3%BC%26&replica=full&secret=s&table=public.todos\
             &where=x%20%3E%20%241%20AND%20y%20%3D%20%242";
         assert_eq!(uri, wanted);

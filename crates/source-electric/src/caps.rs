@@ -31,3 +31,5 @@ pub const SHORT_LIFE: Duration = Duration::from_secs(1);
 pub const SHORT_LIVES_MAX: u32 = 3;
 /// How often a log that the server has given up may come from a cache before it is an error.
 pub const STALE_ANSWERS_MAX: u32 = 3;
+/// Snapshots whose changes are told from later ones.
+pub const SNAPSHOTS_MAX: usize = 1_024;

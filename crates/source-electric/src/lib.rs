@@ -35,9 +35,11 @@
 //!
 //! Reading order: `shape` is the loop; `position` says what to ask for next, `transport` asks,
 //! `message` and `schema` read the answer, `pending` holds rows until all of their batch is there.
+//! `demand` is for shapes that are loaded on demand, `sql` what the server is asked for then.
 
 mod builder;
 pub mod caps;
+mod demand;
 mod failure;
 #[cfg(fuzzing)]
 pub mod fuzzing;
@@ -48,8 +50,11 @@ mod postgres;
 mod schema;
 mod seen;
 mod shape;
+mod snapshot;
+mod sql;
 mod sse;
 mod transport;
+mod wanted;
 
 pub use builder::{BadShape, Following, Replica, ShapeBuilder};
 pub use seen::{ShapeHandle, TxIdTimeout};

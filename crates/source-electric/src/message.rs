@@ -99,6 +99,10 @@ pub(crate) fn parse_one(event: &str) -> Result<Message, BadMessages> {
 }
 
 impl BadMessages {
+    pub(crate) fn number() -> Self {
+        Self("what should be a number is none".to_owned())
+    }
+
     pub(crate) fn of(error: &serde_json::Error) -> Self {
         // The text of the error may repeat what is in a row.
         let (line, column) = (error.line(), error.column());

@@ -12,6 +12,7 @@ use crate::{
     failure::Failure,
     message::{Change, Operation},
     schema::Columns,
+    wanted::Wanted,
 };
 
 /// What a batch comes to so far, row by row.
@@ -46,12 +47,14 @@ impl<R: Row> Pending<R> {
         *self = Self { truncates: true, ..Self::default() };
     }
 
-    /// Takes a change in. One that does not fit is an inner error, and changes nothing.
+    /// Takes a change in, if its row is wanted. A row that does not fit is an inner error, and is
+    /// left out.
     pub(crate) fn take(
         &mut self,
         change: Change,
         columns: &Columns,
         sink: &Sink,
+        is_wanted: impl FnOnce(&R) -> bool,
     ) -> Result<Result<(), Misfit>, Failure> {
         self.note(&change.txids);
         if self.rows.len() >= ROWS_WAITING_MAX {
@@ -68,15 +71,16 @@ impl<R: Row> Pending<R> {
             (Operation::Update, None) => read_row::<R>(columns, value, None),
             (Operation::Update, Some(key)) => read_row(columns, value, self.earlier(key, sink)),
             (Operation::Delete, Some(key)) => {
-                self.set(key.clone(), None);
+                self.remove(key.clone(), sink);
                 return Ok(Ok(()));
             }
             (Operation::Delete, None) => Err(Misfit(format!("it lacks its key, {:?}", R::KEY))),
         };
         // A row that cannot be shown as it is now is not shown as it was.
         match (&read, key) {
-            (Ok(row), _) => self.set(row.key(), Some(row.clone())),
-            (Err(_), Some(key)) => self.set(key, None),
+            (Ok(row), _) if is_wanted(row) => self.set(row.key(), Some(row.clone())),
+            (Ok(row), _) => self.remove(row.key(), sink),
+            (Err(_), Some(key)) => self.remove(key, sink),
             (Err(_), None) => {}
         }
         Ok(read.map(|_| ()))
@@ -97,7 +101,7 @@ impl<R: Row> Pending<R> {
     }
 
     /// Remembers transactions, but no more than anybody can ask for.
-    fn note(&mut self, txids: &[u64]) {
+    pub(crate) fn note(&mut self, txids: &[u64]) {
         for txid in txids {
             if self.txids.back() != Some(txid) {
                 self.txids.push_back(*txid);
@@ -106,6 +110,26 @@ impl<R: Row> Pending<R> {
         while self.txids.len() > TXIDS_SEEN_MAX {
             self.txids.pop_front();
         }
+    }
+
+    /// Whether nothing waits.
+    pub(crate) fn is_empty(&self) -> bool {
+        !self.truncates && self.rows.is_empty()
+    }
+
+    /// Takes a row out, if it is there.
+    pub(crate) fn remove(&mut self, key: Key, sink: &Sink) {
+        if self.earlier(&key, sink).is_some() {
+            self.set(key, None);
+        }
+    }
+
+    /// Tells which rows will be there and which will not.
+    pub(crate) fn tell(&self, wanted: &mut Wanted) {
+        if self.truncates {
+            wanted.forget_shown();
+        }
+        self.rows.iter().for_each(|(key, row)| wanted.note(key, row.is_some()));
     }
 
     fn earlier(&self, key: &Key, sink: &Sink) -> Option<R> {

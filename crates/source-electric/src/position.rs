@@ -18,6 +18,25 @@ pub(crate) struct Position {
     stale_answers: u32,
     /// Makes the next request one that no cache knows.
     buster: Option<u64>,
+    start: Start,
+}
+
+/// Where reading begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Start {
+    /// Before everything.
+    Beginning,
+    /// After everything there is.
+    Now,
+}
+
+impl Start {
+    fn offset(self) -> &'static str {
+        match self {
+            Self::Beginning => "-1",
+            Self::Now => "now",
+        }
+    }
 }
 
 /// How the log is read.
@@ -39,16 +58,16 @@ pub(crate) enum Accepted {
 }
 
 impl Position {
-    /// Before everything.
-    pub(crate) fn start() -> Self {
+    pub(crate) fn at(start: Start) -> Self {
         Self {
             handle: None,
-            offset: START.to_owned(),
+            offset: start.offset().to_owned(),
             cursor: None,
             phase: Phase::CatchUp,
             expired: None,
             stale_answers: 0,
             buster: None,
+            start,
         }
     }
 
@@ -73,6 +92,12 @@ impl Position {
         params
     }
 
+    /// What to add to the URL of a subset.
+    pub(crate) fn subset_params(&self) -> Vec<(&'static str, String)> {
+        let handle = self.handle.clone().map(|handle| ("handle", handle));
+        [("offset", self.offset.clone())].into_iter().chain(handle).collect()
+    }
+
     /// Takes in the headers of an answer; `buster` is a number that nobody has used.
     pub(crate) fn accept(&mut self, headers: &HeaderMap, buster: u64) -> Result<Accepted, Failure> {
         let handle = required(headers, "electric-handle")?;
@@ -87,7 +112,7 @@ impl Position {
                 false => Failure::passing(why),
             });
         }
-        let is_start = self.offset == START;
+        let is_start = self.offset == self.start.offset();
         if !is_start && self.handle.as_deref().is_some_and(|own| own != handle) {
             return Ok(Accepted::Other { handle: handle.to_owned() });
         }
@@ -116,11 +141,10 @@ impl Position {
         // A log that is given up for itself cannot be told from the new one.
         let expired = expired.filter(|expired| handle.as_ref() != Some(expired));
         let stale_answers = self.stale_answers;
-        *self = Self { handle, expired, stale_answers, buster: Some(buster), ..Self::start() };
+        *self =
+            Self { handle, expired, stale_answers, buster: Some(buster), ..Self::at(self.start) };
     }
 }
-
-const START: &str = "-1";
 
 fn header<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
     headers.get(name)?.to_str().ok()
@@ -155,7 +179,7 @@ mod tests {
 
     #[test]
     fn a_log_is_followed_from_its_start() {
-        let mut position = Position::start();
+        let mut position = Position::at(Start::Beginning);
         assert_eq!(asked(&position), "offset=-1");
         assert_eq!(position.accept(&headers("h1", "0_0"), 1), Ok(Accepted::Next));
         assert_eq!(asked(&position), "offset=0_0&handle=h1");
@@ -171,7 +195,7 @@ mod tests {
 
     #[test]
     fn a_log_that_is_given_up_is_not_taken_from_a_cache() {
-        let mut position = Position::start();
+        let mut position = Position::at(Start::Beginning);
         position.accept(&headers("h1", "0_0"), 1).unwrap();
         position.up_to_date();
         position.rotate(Some("h2".to_owned()), 7);
@@ -189,7 +213,7 @@ mod tests {
 
     #[test]
     fn a_piece_of_another_log_is_told_from_ours() {
-        let mut position = Position::start();
+        let mut position = Position::at(Start::Beginning);
         position.accept(&headers("h1", "0_0"), 1).unwrap();
         let before = position.clone();
         let other = Accepted::Other { handle: "h2".to_owned() };
@@ -201,7 +225,7 @@ mod tests {
 
     #[test]
     fn an_answer_without_its_headers_is_no_log() {
-        let refused = Position::start().accept(&HeaderMap::new(), 1).unwrap_err();
+        let refused = Position::at(Start::Beginning).accept(&HeaderMap::new(), 1).unwrap_err();
         assert!(refused.to_string().contains("electric-handle"), "{refused}");
     }
 }

@@ -35,6 +35,10 @@ impl Columns {
         serde_json::from_str(header).map(Self)
     }
 
+    pub(crate) fn get(&self, name: &str) -> Option<&Column> {
+        self.0.get(name)
+    }
+
     /// A row as it came, as JSON.
     pub(crate) fn read(&self, row: Map<String, Value>) -> Result<Map<String, Value>, BadColumn> {
         let read = row.into_iter().map(|(name, value)| {

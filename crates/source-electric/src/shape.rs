@@ -3,16 +3,17 @@
 use std::{marker::PhantomData, time::Duration};
 
 use http::{HeaderMap, HeaderValue, header};
-use live::{Retry, Row, Sink, Source, SourceError};
+use live::{Loading, Retry, Row, Sink, Source, SourceError};
 use sys::Sys;
 
 use crate::{
     builder::{Definition, Following, ShapeBuilder},
     caps::{QUICK_ANSWER, SHORT_LIFE, SHORT_LIVES_MAX},
+    demand::Demands,
     failure::Failure,
-    message::{self, Message},
+    message::{self, Change, Message},
     pending::Pending,
-    position::{Accepted, Phase, Position, required},
+    position::{Accepted, Phase, Position, Start, required},
     schema::Columns,
     seen::ShapeHandle,
     sse::Events,
@@ -31,6 +32,7 @@ pub struct Shape<R> {
     pub(crate) http: Http,
     pub(crate) definition: Definition,
     pub(crate) following: Following,
+    pub(crate) loading: Loading,
     pub(crate) retry: Retry,
     pub(crate) handle: ShapeHandle,
     pub(crate) row: PhantomData<fn() -> R>,
@@ -50,6 +52,10 @@ impl<R: Row> Shape<R> {
 }
 
 impl<R: Row> Source for Shape<R> {
+    fn loading(&self) -> Loading {
+        self.loading
+    }
+
     async fn run(self, sink: Sink) -> Result<(), SourceError> {
         let table = self.definition.table.clone();
         let why = Follower::new(self, sink).run().await;
@@ -58,12 +64,14 @@ impl<R: Row> Source for Shape<R> {
 }
 
 /// A shape that is being followed.
-struct Follower<R> {
-    shape: Shape<R>,
-    sink: Sink,
-    position: Position,
-    columns: Option<Columns>,
-    pending: Pending<R>,
+pub(crate) struct Follower<R> {
+    pub(crate) shape: Shape<R>,
+    pub(crate) sink: Sink,
+    pub(crate) position: Position,
+    pub(crate) columns: Option<Columns>,
+    pub(crate) pending: Pending<R>,
+    /// What queries ask for, if only that is brought.
+    pub(crate) demands: Option<Demands>,
     is_ready: bool,
     /// Logs that were given up since anything was shown.
     rotations: u32,
@@ -83,10 +91,15 @@ enum Led {
 
 impl<R: Row> Follower<R> {
     fn new(shape: Shape<R>, sink: Sink) -> Self {
+        let (start, demands) = match shape.loading {
+            Loading::Everything => (Start::Beginning, None),
+            Loading::OnDemand => (Start::Now, Some(Demands::new::<R>())),
+        };
         Self {
             shape,
             sink,
-            position: Position::start(),
+            demands,
+            position: Position::at(start),
             columns: None,
             pending: Pending::default(),
             is_ready: false,
@@ -128,12 +141,17 @@ impl<R: Row> Follower<R> {
 
     /// One request, and what it brings.
     async fn turn(&mut self) -> Result<(), Failure> {
+        if self.serve_demand().await? {
+            return Ok(());
+        }
         let is_live = self.position.phase() == Phase::Live;
         let wants_events = is_live
             && self.shape.following == Following::Events
+            && self.demands.is_none()
             && self.short_lives < SHORT_LIVES_MAX;
         let asked_at = self.shape.sys.clock.elapsed();
-        let (headers, body) = match self.ask(wants_events).await? {
+        let Some(answer) = self.ask_or_demand(wants_events).await? else { return Ok(()) };
+        let (headers, body) = match answer {
             Answer::Gone { handle } => return self.rotate(handle),
             Answer::Nothing => return self.show(),
             Answer::Log { headers, body } => (headers, body),
@@ -170,10 +188,22 @@ impl<R: Row> Follower<R> {
         Ok(())
     }
 
+    /// The answer to the next request, unless somebody asks for rows meanwhile.
+    async fn ask_or_demand(&mut self, wants_events: bool) -> Result<Option<Answer>, Failure> {
+        let may_interrupt = self.may_interrupt();
+        let mut sink = self.sink.clone();
+        let demand = tokio::select! {
+            biased;
+            demand = sink.demand(), if may_interrupt => demand,
+            answer = self.ask(wants_events) => return answer.map(Some),
+        };
+        self.take_demand(demand)?;
+        Ok(None)
+    }
+
     async fn ask(&self, wants_events: bool) -> Result<Answer, Failure> {
         let mut params = self.position.params();
         let mut headers = self.shape.definition.headers.clone();
-        params.push(("log", "full".to_owned()));
         if wants_events {
             params.push(("live_sse", "true".to_owned()));
             let events = HeaderValue::from_static("text/event-stream");
@@ -242,14 +272,20 @@ impl<R: Row> Follower<R> {
     fn take(&mut self, message: Message) -> Result<Led, Failure> {
         match message {
             Message::Change(change) => {
-                let (key, columns) = (change.key.clone(), self.columns.get_or_insert_default());
-                if let Err(why) = self.pending.take(change, columns, &self.sink)? {
-                    let table = &self.shape.definition.table;
-                    tracing::warn!(table, key, %why, "a row of a shape does not fit; left out");
+                let snapshots = self.demands.as_mut().map(|demands| &mut demands.snapshots);
+                if snapshots.is_some_and(|snapshots| snapshots.have(&change)) {
+                    self.pending.note(&change.txids);
+                } else {
+                    self.take_change(change)?;
                 }
                 Ok(Led::On)
             }
-            Message::UpToDate { .. } => self.show().map(|()| Led::UpToDate),
+            Message::UpToDate { lsn } => {
+                if let (Some(demands), Some(lsn)) = (&mut self.demands, lsn) {
+                    demands.snapshots.pass(lsn);
+                }
+                self.show().map(|()| Led::UpToDate)
+            }
             Message::MustRefetch => Ok(Led::Refetch),
             Message::Moved => {
                 let why = "its condition has a subquery, and following those is not supported; \
@@ -260,13 +296,30 @@ impl<R: Row> Follower<R> {
         }
     }
 
+    pub(crate) fn take_change(&mut self, change: Change) -> Result<(), Failure> {
+        let (key, columns) = (change.key.clone(), self.columns.get_or_insert_default());
+        let demands = &mut self.demands;
+        let is_wanted = |row: &R| demands.as_mut().is_none_or(|own| own.wanted.wants(row));
+        if let Err(why) = self.pending.take(change, columns, &self.sink, is_wanted)? {
+            let table = &self.shape.definition.table;
+            tracing::warn!(table, key, %why, "a row of a shape does not fit; left out");
+        }
+        Ok(())
+    }
+
     /// Shows everything that has come.
-    fn show(&mut self) -> Result<(), Failure> {
+    pub(crate) fn show(&mut self) -> Result<(), Failure> {
+        self.position.up_to_date();
+        if let Some(demands) = &mut self.demands {
+            if !demands.stale.is_empty() {
+                return Ok(());
+            }
+            self.pending.tell(&mut demands.wanted);
+        }
         let (batch, txids) = self.pending.end();
         if let Some(batch) = batch {
             self.sink.commit(batch).map_err(|error| Failure::Final(error.to_string()))?;
         }
-        self.position.up_to_date();
         self.rotations = 0;
         if !self.is_ready {
             self.is_ready = true;
@@ -277,8 +330,11 @@ impl<R: Row> Follower<R> {
     }
 
     /// The log is given up: reads another from its start. What is shown stays until that is read.
-    fn rotate(&mut self, handle: Option<String>) -> Result<(), Failure> {
+    pub(crate) fn rotate(&mut self, handle: Option<String>) -> Result<(), Failure> {
         self.position.rotate(handle, self.shape.sys.chance.u64());
+        if let Some(demands) = &mut self.demands {
+            demands.start_again();
+        }
         self.columns = None;
         self.pending.truncate();
         self.rotations += 1;

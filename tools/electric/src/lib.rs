@@ -10,6 +10,7 @@
 mod params;
 mod server;
 mod shape;
+mod subset;
 mod table;
 mod todo;
 

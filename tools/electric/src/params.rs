@@ -16,6 +16,8 @@ pub(crate) struct Definition {
     pub(crate) condition: Option<(String, String)>,
     pub(crate) columns: Option<Vec<String>>,
     pub(crate) is_full: bool,
+    /// Whether its log begins without the rows there are.
+    pub(crate) is_changes_only: bool,
 }
 
 impl Params {
@@ -41,10 +43,11 @@ impl Params {
             None => return Err(("table", "can't be blank")),
         }
         let offset = self.get("offset").ok_or(("offset", "can't be blank"))?;
-        if offset == "-1" && self.is_true("live") {
+        let is_start = matches!(offset, "-1" | "now");
+        if is_start && self.is_true("live") {
             return Err(("live", "can't be true when offset == -1"));
         }
-        if offset != "-1" && self.get("handle").is_none() {
+        if !is_start && self.get("handle").is_none() {
             return Err(("handle", "can't be blank when offset != -1"));
         }
         if self.is_true("live_sse") && !self.is_true("live") {
@@ -59,7 +62,12 @@ impl Params {
         if columns.as_ref().is_some_and(|columns| !columns.iter().any(|name| name == "id")) {
             return Err(("columns", "must include all primary key columns"));
         }
-        Ok(Definition { condition: self.condition()?, columns, is_full })
+        let is_changes_only = match self.get("log") {
+            None | Some("full") => false,
+            Some("changes_only") => true,
+            Some(_) => return Err(("log", "is invalid")),
+        };
+        Ok(Definition { condition: self.condition()?, columns, is_full, is_changes_only })
     }
 
     /// The one form of condition that is understood: `column = $1`.

@@ -32,6 +32,7 @@ use tokio::{
 use crate::{
     params::{Definition, Params},
     shape::{Page, Shape, schema},
+    subset::Subset,
     table::{Operation, Table},
 };
 
@@ -75,6 +76,7 @@ struct State {
     /// How many of them each client has had, by what it calls itself.
     faults_had: BTreeMap<String, usize>,
     requests: u64,
+    subsets_refused: Option<String>,
 }
 
 /// What a request leads to.
@@ -137,6 +139,11 @@ impl Fixture {
         self.shared.state.lock().faults.push(fault);
     }
 
+    /// Refuses all requests for subsets from now on.
+    pub fn refuse_subsets(&self, why: &str) {
+        self.shared.state.lock().subsets_refused = Some(why.to_owned());
+    }
+
     /// The table as it is.
     #[must_use]
     pub fn table(&self) -> Table {
@@ -160,6 +167,13 @@ impl Fixture {
             (&Method::GET, "/rows") => {
                 let rows = self.table().rows();
                 answer(StatusCode::OK, json!(rows).to_string())
+            }
+            (&Method::POST, "/v1/shape") => {
+                let query = request.uri().query().unwrap_or_default();
+                let params = Params::parse(query, "");
+                let body = request.into_body().collect().await;
+                let body = body.map(|body| body.to_bytes()).unwrap_or_default();
+                self.subset(&params, &body)
             }
             (&Method::POST, path) => {
                 let path = path.to_owned();
@@ -211,14 +225,43 @@ impl Fixture {
                 }
                 refused
             }
-            Told::Gone { handle } => {
-                let body = json!([{"headers": {"control": "must-refetch"}}]).to_string();
-                with(answer(StatusCode::CONFLICT, body), &[("electric-handle", &handle)])
-            }
+            Told::Gone { handle } => gone(&handle),
             Told::Page { shape, page, lsn } if params.is_true("live_sse") => {
                 self.events(params, &shape, page, lsn)
             }
             Told::Page { shape, page, lsn } => self.page(params, &shape, &page, lsn),
+        }
+    }
+
+    fn subset(&self, params: &Params, body: &[u8]) -> Response<Pieces> {
+        let invalid = |why: String| {
+            let body = json!({"message": "Invalid request", "errors": {"subset": [why]}});
+            answer(StatusCode::BAD_REQUEST, body.to_string())
+        };
+        let subset: Subset = match serde_json::from_slice(body) {
+            Ok(subset) => subset,
+            Err(error) => return invalid(error.to_string()),
+        };
+        if let Some(why) = self.shared.state.lock().subsets_refused.clone() {
+            return invalid(why);
+        }
+        let (shape, offset) = match self.shared.look_from(params, "now") {
+            Told::Page { shape, page, .. } => (shape, page.offset),
+            Told::Gone { handle } => return gone(&handle),
+            Told::Refused { body, .. } => return answer(StatusCode::BAD_REQUEST, body),
+        };
+        if params.get("offset") != Some("now") && params.get("handle") != Some(&shape.handle) {
+            return gone(&shape.handle);
+        }
+        match shape.subset(&subset, &self.table()) {
+            Ok(rows) => {
+                let told = answer(StatusCode::OK, rows.to_string());
+                let headers =
+                    [("electric-handle", shape.handle.as_str()), ("electric-offset", &offset)];
+                let told = with(told, &headers);
+                with(told, &[("electric-schema", &schema()), ("electric-snapshot", "true")])
+            }
+            Err(why) => invalid(why),
         }
     }
 
@@ -310,7 +353,7 @@ impl Shared {
         };
         let mut state = self.state.lock();
         let shape = state.shape(definition);
-        if offset != "-1" && params.get("handle") != Some(&shape.handle) {
+        if !matches!(offset, "-1" | "now") && params.get("handle") != Some(&shape.handle) {
             return Told::Gone { handle: shape.handle };
         }
         match shape.page(offset, &state.table) {
@@ -348,6 +391,11 @@ impl State {
 
 fn up_to_date(lsn: u64) -> serde_json::Value {
     json!({"headers": {"control": "up-to-date", "global_last_seen_lsn": lsn.to_string()}})
+}
+
+fn gone(handle: &str) -> Response<Pieces> {
+    let body = json!([{"headers": {"control": "must-refetch"}}]).to_string();
+    with(answer(StatusCode::CONFLICT, body), &[("electric-handle", handle)])
 }
 
 fn cursor(sys: &Sys) -> String {

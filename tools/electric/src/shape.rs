@@ -4,9 +4,12 @@ use serde_json::{Map, Value, json};
 
 use crate::{
     params::Definition,
+    subset::Subset,
     table::{COLUMNS, Cells, Happened, Table, key},
 };
 
+/// How often the count of transactions has run over.
+const EPOCH: u64 = 3;
 /// Messages in one page, few, so that there are many pages.
 const PAGE_MESSAGES: usize = 3;
 
@@ -31,7 +34,8 @@ pub(crate) struct Page {
 impl Shape {
     pub(crate) fn new(handle: String, definition: Definition, table: &Table) -> Self {
         let rows = table.rows();
-        let snapshot = rows.into_iter().filter(|row| is_in(&definition, row)).collect();
+        let is_told = |row: &Cells| !definition.is_changes_only && is_in(&definition, row);
+        let snapshot = rows.into_iter().filter(is_told).collect();
         Self { handle, definition, snapshot, history_start: table.history.len() }
     }
 
@@ -39,6 +43,12 @@ impl Shape {
     pub(crate) fn page(&self, offset: &str, table: &Table) -> Option<Page> {
         let snapshot_start = match offset {
             "-1" => Some(0),
+            "now" => {
+                let last = table.history[self.history_start..].last();
+                let last = last.map(|last| format!("{}_{}", last.lsn, last.position + 1));
+                let offset = last.unwrap_or_else(|| "0_inf".to_owned());
+                return Some(Page { messages: Vec::new(), offset, is_end: true });
+            }
             other => other
                 .strip_prefix("0_")
                 .filter(|place| *place != "inf")
@@ -49,6 +59,23 @@ impl Shape {
             Some(start) => Some(self.snapshot_page(start)),
             None => self.changes_page(offset, table),
         }
+    }
+
+    /// The rows of a subset, and what of the database they were read from.
+    pub(crate) fn subset(&self, subset: &Subset, table: &Table) -> Result<Value, String> {
+        let rows = table.rows().into_iter().filter(|row| is_in(&self.definition, row));
+        let rows = subset.of(rows.collect())?;
+        let messages = rows.iter().map(|row| {
+            let headers = json!({"operation": "insert", "relation": ["public", "todos"]});
+            Self::message(row, self.cells(row), headers)
+        });
+        // Snapshots count transactions with more bits than the log does.
+        let next = (EPOCH << 32) + table.txid() + 1;
+        let metadata = json!({
+            "snapshot_mark": table.txid(), "database_lsn": (table.lsn() + 1).to_string(),
+            "xmin": next.to_string(), "xmax": next.to_string(), "xip_list": [],
+        });
+        Ok(json!({"metadata": metadata, "data": messages.collect::<Vec<_>>()}))
     }
 
     fn snapshot_page(&self, start: usize) -> Page {

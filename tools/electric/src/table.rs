@@ -89,6 +89,10 @@ impl Table {
         self.txid
     }
 
+    pub(crate) fn txid(&self) -> u64 {
+        self.txid
+    }
+
     pub(crate) fn lsn(&self) -> u64 {
         self.lsn
     }
