@@ -61,7 +61,8 @@ const plain = (row) => [`${row.id}`, row.text, row.amount, row.owner]
 class Both {
   emptied = 0
   shown = []
-  constructor(server, { replica = "default", liveSse = false } = {}) {
+  isWanted = () => true
+  constructor(server, { replica = "default", liveSse = false, words, stream: more } = {}) {
     this.server = server
     const aborter = new AbortController()
     const stream = new ShapeStream({
@@ -71,23 +72,40 @@ class Both {
       signal: aborter.signal,
       backoffOptions: { initialDelay: 10, maxDelay: 50, multiplier: 2 },
       onError: () => ({}),
+      ...more,
     })
     this.theirs = new Shape(stream)
     ends.push(() => aborter.abort())
-    const words = [replica === "full" && "full", liveSse && "events"].filter(Boolean)
-    child("follow", server.url, ...words).on("line", (line) => {
+    words ??= ["follow", server.url, replica === "full" && "full", liveSse && "events"].filter(Boolean)
+    child(...words).on("line", (line) => {
       this.ours = line
       if (line === "[]") this.emptied += 1
     })
   }
   // Both come to the rows of the table.
   async agree() {
-    const truth = (await this.server.rows()).map(plain).sort()
-    const theirs = () => [...this.theirs.currentRows].sort(byId)
+    const truth = (await this.server.rows()).filter(this.isWanted).map(plain).sort()
+    const theirs = () => this.theirs.currentRows.filter(this.isWanted).sort(byId)
     await expect.poll(() => theirs().map(plain).sort(), patience).toEqual(truth)
     await expect.poll(() => this.ours, patience).toBe(exact(theirs()))
     return theirs()
   }
+}
+
+// A part of a table, asked for when it is wanted, by both clients.
+class BothOnDemand extends Both {
+  constructor(server, owner) {
+    super(server, {
+      words: ["demand", server.url, owner],
+      stream: { log: "changes_only", offset: "now", subsetMethod: "POST" },
+      replica: "full",
+    })
+    this.owner = owner
+  }
+  async ask() {
+    await this.theirs.requestSnapshot({ where: '"owner" = $1', params: { 1: this.owner } })
+  }
+  isWanted = (row) => row.owner === this.owner
 }
 
 const many = (count, text) => [...Array(count).keys()].map((n) => insert(n + 1, `${text}${n}`))
@@ -157,4 +175,17 @@ test("a shape survives connections that break in the middle of a body", async ()
   for (const cut of [5, 50]) await server.fail({ cut })
   await server.transact(update(1, { text: "cut" }), remove(2))
   await both.agree()
+})
+
+test("a subset is loaded on demand, and followed from there", async () => {
+  const server = await Server.start()
+  const owned = (id, owner) => insert(id, `t${id}`, { owner, score: "0.5" })
+  await server.transact(...[...Array(9).keys()].map((id) => owned(id, ["ada", "bob", "eve"][id % 3])))
+  const both = new BothOnDemand(server, "ada")
+  await both.ask()
+  expect(await both.agree()).toHaveLength(3)
+  await server.transact(update(0, { text: "zero" }), remove(3), owned(9, "ada"), owned(10, "bob"))
+  expect(await both.agree()).toHaveLength(3)
+  await server.transact(update(6, { owner: "bob" }))
+  expect(await both.agree()).toHaveLength(2)
 })

@@ -18,7 +18,7 @@ pub const TESTS_EXPECTED: u32 = 338;
 pub const INTEROP_EXPECTED: u32 = 9;
 
 /// How many tests put our source of shapes beside Electric's own client.
-pub const SHAPES_EXPECTED: u32 = 13;
+pub const SHAPES_EXPECTED: u32 = 14;
 
 const RUN_TIME_MAX: Duration = Duration::from_secs(300);
 
