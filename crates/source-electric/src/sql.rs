@@ -1,4 +1,4 @@
-//! Subsets of a collection as SQL, for a server that must bring all rows of them and may bring more.
+//! Subsets as SQL, for a server that must bring all rows of them and may bring more.
 //!
 //! The server's word must not be narrower than ours: a row that a query wants and the server leaves
 //! out would never come. So only what means the same on both sides is written down, which texts
