@@ -58,7 +58,7 @@ pub enum QueryError {
         name: SmolStr,
     },
     /// Too many arguments, or too few.
-    #[error("{name:?} takes {least} to {most} arguments, not {given}")]
+    #[error("{name:?} takes {} arguments, not {given}", counts(*least, *most))]
     ArgumentCount {
         /// The function.
         name: SmolStr,
@@ -66,7 +66,7 @@ pub enum QueryError {
         given: usize,
         /// How many it takes at least.
         least: usize,
-        /// How many it takes at most.
+        /// How many it takes at most; `usize::MAX` if that is not bounded.
         most: usize,
     },
     /// Values that cannot meet.
@@ -118,6 +118,17 @@ pub enum QueryError {
         "an include can only stand by itself in the select of a query without groups and distinct"
     )]
     MisplacedInclude,
+    /// A nested query whose rows are groups, or equal ones shown once.
+    #[error(
+        "the include {name:?} cannot have {clause} of its own: put that into a sub-query, \
+         include from it, and tie one of its columns to the outer query"
+    )]
+    GroupedInclude {
+        /// The field it is selected as.
+        name: SmolStr,
+        /// What it must not have.
+        clause: &'static str,
+    },
     /// A nested query that does not say to which row its rows belong.
     #[error("the include {name:?} needs a filter eq(its own, that of the outer query)")]
     UnrelatedInclude {
@@ -159,6 +170,14 @@ pub enum BadJoin {
     Right,
 }
 
+fn counts(least: usize, most: usize) -> String {
+    match most {
+        usize::MAX => format!("at least {least}"),
+        _ if least == most => least.to_string(),
+        _ => format!("{least} to {most}"),
+    }
+}
+
 fn names(known: &[SmolStr]) -> String {
     if known.is_empty() { "none".into() } else { known.join(", ") }
 }
@@ -168,10 +187,23 @@ fn names(known: &[SmolStr]) -> String {
 #[non_exhaustive]
 pub enum WriteError {
     /// No such collection.
-    #[error("there is no collection {name:?}")]
+    #[error("this database has no collection {number}: the id is one of another database")]
     UnknownCollection {
-        /// Its name.
-        name: SmolStr,
+        /// What its id says.
+        number: usize,
+    },
+    /// A record that was made for another collection.
+    #[error(
+        "a record with the columns {found} cannot be a row of {collection:?}, which has {expected}: \
+         make it with `Database::record` for this collection, or of its row type"
+    )]
+    ForeignRecord {
+        /// The collection.
+        collection: SmolStr,
+        /// The columns of the record, in order.
+        found: String,
+        /// The columns of the collection, in order.
+        expected: String,
     },
     /// A row that is there already.
     #[error("collection {collection:?} already has a row {key}")]
@@ -247,4 +279,12 @@ pub enum WriteError {
         /// How many there are.
         pending: usize,
     },
+}
+
+impl WriteError {
+    /// True if the same write may well be fine later.
+    #[must_use]
+    pub fn is_retryable(&self) -> bool {
+        matches!(self, Self::TooManyPending { .. })
+    }
 }

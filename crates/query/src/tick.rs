@@ -47,6 +47,7 @@ impl Database {
     /// # Errors
     /// If one of them cannot be; then nothing has changed.
     pub fn apply(&mut self, tick: Tick) -> Result<Published, WriteError> {
+        self.check_collections(tick.writes.iter().map(|(collection, _)| *collection))?;
         let mut touched = Touched::default();
         for (collection, write) in tick.writes {
             if let Err(error) = self.write(collection, write, &mut touched) {
@@ -80,6 +81,7 @@ impl Database {
         if !self.transactions.contains_key(&transaction) {
             return Err(WriteError::NotOpen { id: transaction.0 });
         }
+        self.check_collections(mutations.iter().map(|mutation| mutation.collection))?;
         if self.pending + mutations.len() > PENDING_MAX {
             return Err(WriteError::TooManyPending { pending: self.pending });
         }
@@ -112,6 +114,16 @@ impl Database {
     #[must_use]
     pub fn is_open(&self, transaction: TransactionId) -> bool {
         self.transactions.contains_key(&transaction)
+    }
+
+    fn check_collections(
+        &self,
+        mut collections: impl Iterator<Item = CollectionId>,
+    ) -> Result<(), WriteError> {
+        match collections.find(|collection| collection.0 >= self.stores.len()) {
+            Some(unknown) => Err(WriteError::UnknownCollection { number: unknown.0 }),
+            None => Ok(()),
+        }
     }
 
     fn write(
@@ -223,6 +235,14 @@ impl Database {
 /// The key of a record, which must fit the schema.
 fn key_of(catalog: &Catalog, collection: CollectionId, record: &Record) -> Result<Key, WriteError> {
     let schema = catalog.schema(collection);
+    if !schema.is_of(record) {
+        let columns = |names: Vec<SmolStr>| names.join(", ");
+        return Err(WriteError::ForeignRecord {
+            collection: catalog.name(collection).clone(),
+            found: columns(record.names()),
+            expected: columns(catalog.names(collection)),
+        });
+    }
     let key = record.get(schema.key()).into_owned();
     if !matches!(key, Value::Text(_) | Value::Int(_) | Value::Float(_)) {
         return Err(WriteError::BadKey {
@@ -270,7 +290,7 @@ fn columns_of(
     collection: CollectionId,
     key: &Key,
     columns: Vec<(SmolStr, Value)>,
-) -> Result<Box<[(usize, Value)]>, WriteError> {
+) -> Result<Arc<[(usize, Value)]>, WriteError> {
     let mut found = Vec::with_capacity(columns.len());
     for (name, value) in columns {
         let Some((index, _)) = catalog.column(collection, &name) else {

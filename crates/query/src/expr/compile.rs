@@ -27,6 +27,8 @@ pub(crate) struct Slot {
 pub(crate) enum SlotColumns {
     Collection(CollectionId),
     Fixed(Arc<Shape>),
+    /// These, and whatever rows of open collections bring later.
+    Growing(Arc<Shape>),
 }
 
 /// What the names in an expression mean.
@@ -126,8 +128,11 @@ impl<'a> Scope<'a> {
                 Some(found) => found,
                 None => return Err(unknown(self.catalog.names(*id), alias)),
             },
-            SlotColumns::Fixed(shape) => match shape.index(name) {
+            SlotColumns::Fixed(shape) | SlotColumns::Growing(shape) => match shape.index(name) {
                 Some(column) => (column, Kind::Any),
+                None if matches!(columns, SlotColumns::Growing(_)) => {
+                    return Ok(self.by_name(slot, name, path));
+                }
                 None if self.semantics == Semantics::Tanstack => {
                     return Ok(Typed { expr: Expr::Const(Value::Missing), kind: Kind::Any });
                 }
@@ -139,6 +144,15 @@ impl<'a> Scope<'a> {
         };
         let kind = if path.is_empty() { kind } else { Kind::Any };
         Ok(Typed { expr: Expr::Column { slot, column, path: path.into() }, kind })
+    }
+
+    /// A column without a number yet. It is looked for in each row.
+    fn by_name(&self, slot: usize, name: &str, path: &[SmolStr]) -> Typed {
+        let steps = std::iter::once(name).chain(path.iter().map(SmolStr::as_str));
+        let steps = steps.map(|step| Expr::Const(Value::from(step)));
+        let args = std::iter::once(Expr::Row { slot }).chain(steps).collect();
+        let expr = Expr::Call { function: Function::Get, args, semantics: self.semantics };
+        Typed { expr, kind: Kind::Any }
     }
 
     fn virtual_column(&self, slot: usize, name: &str) -> Option<Typed> {

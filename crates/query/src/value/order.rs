@@ -108,6 +108,10 @@ impl PartialEq for Value {
         match (self, other) {
             (Self::Text(a), Self::Text(b)) => a == b,
             (Self::Int(a), Self::Int(b)) => a == b,
+            // A text that grew is told from what it was without being read.
+            (Self::Rope(a), Self::Rope(b)) if a.len() != b.len() => false,
+            (Self::Rope(a), Self::Rope(b)) if a.is_same(b) => true,
+            (Self::List(a), Self::List(b)) => a == b,
             _ => self.cmp(other) == Ordering::Equal,
         }
     }

@@ -104,7 +104,10 @@ fn functions_that_cannot_be_called_so() {
     let filter = |json: &str| tasks(&format!(r#","where":[{json}]"#));
     check(&filter(r#"{"fn":"equals","args":[]}"#), &[r#""equals""#, "eq, ne"]);
     check(&filter(r#"{"fn":"eq","args":[{"ref":["t","id"]}]}"#), &[r#""eq""#, "2", "not 1"]);
-    check(&filter(r#"{"fn":"caseWhen","args":[{"val":true}]}"#), &[r#""caseWhen""#, "not 1"]);
+    check(
+        &filter(r#"{"fn":"caseWhen","args":[{"val":true}]}"#),
+        &[r#""caseWhen""#, "at least 2", "not 1"],
+    );
     for (args, parts) in [
         (r#""eq","args":[{"ref":["t","rank"]},{"val":"high"}]"#, ["eq", "a number", "a text"]),
         (r#""gt","args":[{"val":1},{"ref":["t","title"]}]"#, ["gt", "a number", "a text"]),
@@ -120,7 +123,7 @@ fn functions_that_cannot_be_called_so() {
     }
     let select = |json: &str| tasks(&format!(r#","select":{{"x":{json}}}"#));
     check(&select(r#"{"agg":"median","args":[{"ref":["t","rank"]}]}"#), &["median", "count, "]);
-    check(&select(r#"{"agg":"sum","args":[]}"#), &[r#""sum""#, "1 to 1", "not 0"]);
+    check(&select(r#"{"agg":"sum","args":[]}"#), &[r#""sum""#, "takes 1 arg", "not 0"]);
 }
 
 #[test]
@@ -183,6 +186,17 @@ fn includes_out_of_place() {
         &tasks(&format!(r#","select":{{"x":{{"fn":"coalesce","args":[{include}]}}}}"#)),
         &["include", "by itself"],
     );
+    for (clause, name) in [
+        (r#""distinct":true,"select":{"n":{"ref":["n","id"]}},"#, "distinct"),
+        (r#""groupBy":[{"ref":["n","id"]}],"#, "groups"),
+        (r#""select":{"n":{"agg":"count","args":[]}},"#, "aggregates"),
+    ] {
+        let grouped = note.replacen('{', &format!("{{{clause}"), 1);
+        check(
+            &tasks(&format!(r#","select":{{"notes":{{"include":{grouped}}}}}"#)),
+            &[r#""notes""#, name, "sub-query"],
+        );
+    }
     // Only the tie may name the outer query: with one source of its own, `t` would be a column.
     let twice = note.replacen(r#""where":["#, r#""where":[{"ref":["t","done"]},"#, 1);
     check(
@@ -317,6 +331,50 @@ fn updates_that_do_not_fit() {
     check_writes(update("t1", "id", Value::Null), none, &["tasks", r#""id""#, "null"]);
     let delete = mutations("tasks", MutationKind::Delete("t7".into()));
     check_writes(delete, none, &["tasks", r#""t7""#, "to delete"]);
+}
+
+/// Its columns have other numbers there, and would be taken for others.
+#[test]
+fn records_of_another_collection() {
+    let foreign = |db: &mut Database| {
+        let notes = db.find("notes").unwrap();
+        db.record(notes, r#"{"id":"t9","text":"x","title":"y"}"#).unwrap()
+    };
+    let parts = [r#""tasks""#, "id, task, text, title", "id, title, rank", "Database::record"];
+    check_writes(
+        |db| {
+            let record = foreign(db);
+            mutations("tasks", MutationKind::Insert(record))(db)
+        },
+        |db| vec![(db.find("tasks").unwrap(), Write::Put(foreign(db), Meta::default()))],
+        &parts,
+    );
+    // One that was made before the collection learned of more columns is its own.
+    let mut db = database();
+    let notes = db.find("notes").unwrap();
+    let early = db.record(notes, r#"{"id":"n2"}"#).unwrap();
+    write(&mut db, "notes", r#"{"id":"n3","late":1}"#).unwrap();
+    let writes = vec![(notes, Write::Put(early, Meta::default()))];
+    db.apply(Tick { writes, retires: vec![] }).unwrap();
+}
+
+#[test]
+fn collections_of_another_database() {
+    let (mut db, mut other) = (database(), database());
+    let stranger = other.collection("more", Schema::open("id")).unwrap();
+    let before = seen(&db);
+    let record = other.record(stranger, r#"{"id":1}"#).unwrap();
+    let writes = vec![
+        (db.find("tasks").unwrap(), Write::Truncate),
+        (stranger, Write::Put(record.clone(), Meta::default())),
+    ];
+    let refused = db.apply(Tick { writes, retires: vec![] }).unwrap_err();
+    assert!(refused.to_string().contains("another database"), "{refused}");
+    let open = db.begin();
+    let insert = Mutation { collection: stranger, write: MutationKind::Insert(record) };
+    assert_eq!(db.mutate(open, vec![insert]).unwrap_err(), refused);
+    assert!(!refused.is_retryable());
+    assert_eq!(seen(&db), before);
 }
 
 #[test]

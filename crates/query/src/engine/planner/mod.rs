@@ -177,16 +177,24 @@ impl Planner {
     ) -> Result<(Node, SlotColumns), QueryError> {
         self.note(&format!("union of {}", queries.len()));
         let (mut branches, mut columns, mut shape) = (Vec::new(), Vec::new(), Arc::default());
+        let mut is_growing = false;
         for query in queries {
             let plan = self.plan(query, scope.catalog, narrowed(query, view))?;
             let names = column_names(&plan.columns, scope.catalog);
             let places = names.iter().map(|name| Shape::learn(&mut shape, name));
             let places = places.collect::<Result<Vec<_>, _>>();
             columns.push(places.map_err(|_| QueryError::TooLarge)?);
+            is_growing |= match &plan.columns {
+                SlotColumns::Collection(id) => scope.catalog.schema(*id).is_open,
+                SlotColumns::Growing(_) => true,
+                SlotColumns::Fixed(_) => false,
+            };
             branches.push(plan);
         }
-        let fixed = SlotColumns::Fixed(shape.clone());
-        Ok((Node::Union(Union { branches, columns, shape }), fixed))
+        let known = shape.clone();
+        let known =
+            if is_growing { SlotColumns::Growing(known) } else { SlotColumns::Fixed(known) };
+        Ok((Node::Union(Union { branches, columns, shape }), known))
     }
 
     /// Filters for one source that may go below the joins, and all others.
@@ -313,7 +321,7 @@ impl Planner {
         }
         let order = self.order(query, &order_by, scope)?;
         let (output, includes, columns) = self.output(query, scope, view)?;
-        let nest = Nest::new(output, includes, !matches!(order, Order::ByKey));
+        let nest = Nest::new(output, includes, false);
         Ok(Plan::of(node, order, nest, columns))
     }
 
@@ -334,7 +342,7 @@ impl Planner {
         let mut scope = Scope::new(scope.catalog, self.semantics);
         scope.slots.push(Slot { alias: ROW.into(), columns: columns.clone() });
         let order = self.order(query, &order_by, &mut scope)?;
-        let nest = Nest::new(Output::Same, Vec::new(), !matches!(order, Order::ByKey));
+        let nest = Nest::new(Output::Same, Vec::new(), false);
         let distinct = Some(Distinct::new(select));
         Ok(Plan { having, distinct, ..Plan::of(node, order, nest, columns) })
     }
@@ -433,7 +441,7 @@ fn check(query: &Query) -> Result<(), QueryError> {
 fn column_names(columns: &SlotColumns, catalog: &Catalog) -> Vec<SmolStr> {
     match columns {
         SlotColumns::Collection(id) => catalog.names(*id),
-        SlotColumns::Fixed(shape) => {
+        SlotColumns::Fixed(shape) | SlotColumns::Growing(shape) => {
             (0..shape.len()).filter_map(|index| shape.name(index)).map(SmolStr::new).collect()
         }
     }
