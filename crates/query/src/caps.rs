@@ -8,6 +8,8 @@ pub const COLUMNS_BY_QUERY_MAX: usize = COLUMNS_MAX / 2;
 pub const SOURCES_MAX: usize = 32;
 /// How deep queries and expressions may nest.
 pub const DEPTH_MAX: usize = 64;
+/// Queries with a name in one database.
+pub const DEFINITIONS_MAX: usize = 1_024;
 /// Nodes of all expressions of one query.
 pub const EXPRESSIONS_MAX: usize = 10_000;
 /// Indexes of one collection.

@@ -9,6 +9,7 @@ use smol_str::SmolStr;
 
 use crate::{
     caps::COLUMNS_BY_QUERY_MAX,
+    definition::Definitions,
     record::{Record, Shape},
     value::Value,
 };
@@ -150,6 +151,7 @@ impl Schema {
 #[derive(Debug, Default)]
 pub(crate) struct Catalog {
     collections: Vec<Listed>,
+    pub(crate) definitions: Definitions,
 }
 
 #[derive(Debug)]
@@ -168,8 +170,10 @@ impl Catalog {
         self.collections.iter().position(|listed| listed.name == name).map(CollectionId)
     }
 
+    /// What may be a source.
     pub(crate) fn all(&self) -> Vec<SmolStr> {
-        self.collections.iter().map(|listed| listed.name.clone()).collect()
+        let collections = self.collections.iter().map(|listed| &listed.name);
+        collections.chain(self.definitions.keys()).cloned().collect()
     }
 
     pub(crate) fn name(&self, id: CollectionId) -> &SmolStr {

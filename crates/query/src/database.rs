@@ -35,7 +35,7 @@ pub struct Database {
     pub(crate) transactions: HashMap<TransactionId, Open, FixedState>,
     pub(crate) last_transaction: u64,
     pub(crate) pending: usize,
-    semantics: Semantics,
+    pub(crate) semantics: Semantics,
 }
 
 /// A query that is kept up to date.
@@ -79,13 +79,13 @@ impl Database {
     /// Adds a collection.
     ///
     /// # Errors
-    /// If there is one of this name.
+    /// If there is one of this name, or a query is defined by it.
     pub fn collection(
         &mut self,
         name: &str,
         schema: Schema,
     ) -> Result<CollectionId, DuplicateName> {
-        if self.catalog.find(name).is_some() {
+        if self.catalog.find(name).is_some() || self.definition(name).is_some() {
             return Err(DuplicateName(name.into()));
         }
         self.stores.push(Store::default());
@@ -331,7 +331,7 @@ pub struct Footprint {
 
 /// A collection of this name is there already.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("there is a collection {0:?} already")]
+#[error("there is a collection or a query {0:?} already; choose another name")]
 pub struct DuplicateName(pub SmolStr);
 
 fn shown_for(plan: &Plan) -> Shown {

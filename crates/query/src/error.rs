@@ -3,7 +3,7 @@
 use smol_str::SmolStr;
 
 use crate::{
-    caps::{COLUMNS_MAX, DEPTH_MAX, EXPRESSIONS_MAX, SOURCES_MAX},
+    caps::{COLUMNS_MAX, DEFINITIONS_MAX, DEPTH_MAX, EXPRESSIONS_MAX, SOURCES_MAX},
     catalog::Kind,
     expr::Function,
     record::Key,
@@ -142,11 +142,30 @@ pub enum QueryError {
         name: SmolStr,
     },
     /// Queries that need each other.
-    #[error("the queries {} need each other, so none can be first", names(cycle))]
+    #[error("{}: a query cannot need itself; nothing was defined", cycle.join(" → "))]
     Cycle {
-        /// Their names.
+        /// Their names, from one of them back to it.
         cycle: Vec<SmolStr>,
     },
+    /// A name that means something already.
+    #[error(
+        "there is a collection or a query {name:?} already; undefine it or choose another name"
+    )]
+    NameTaken {
+        /// The name.
+        name: SmolStr,
+    },
+    /// A name that others need.
+    #[error("{name:?} is a source of {}; undefine those first", names(users))]
+    NameInUse {
+        /// The name.
+        name: SmolStr,
+        /// Who needs it.
+        users: Vec<SmolStr>,
+    },
+    /// Too many names.
+    #[error("there are {DEFINITIONS_MAX} queries with a name already; undefine some")]
+    TooManyDefinitions,
     /// It nests too deep.
     #[error("the query nests deeper than {DEPTH_MAX} levels")]
     TooDeep,

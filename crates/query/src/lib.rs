@@ -28,6 +28,7 @@ mod builder;
 pub mod caps;
 mod catalog;
 mod database;
+mod definition;
 mod dispatch;
 mod engine;
 mod error;

@@ -59,7 +59,7 @@ pub struct Source {
 /// Rows to begin with.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Rows {
-    /// Those of a collection.
+    /// Those of a collection, or of a query that is defined by this name.
     Collection(SmolStr),
     /// Those of another query.
     Query(Box<Query>),

@@ -16,7 +16,7 @@ use crate::{
 /// How often each law is tried, unless PROPTEST_CASES says otherwise.
 const CASES: u32 = 3_000;
 
-fn cases() -> ProptestConfig {
+pub(crate) fn cases() -> ProptestConfig {
     let config = ProptestConfig { max_shrink_iters: 5_000, ..ProptestConfig::default() };
     match std::env::var_os("PROPTEST_CASES") {
         Some(_) => config,

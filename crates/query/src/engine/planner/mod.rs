@@ -143,24 +143,44 @@ impl Planner {
             return Err(QueryError::DuplicateAlias { alias });
         }
         let (node, columns) = match &source.rows {
-            Rows::Collection(name) => {
-                let Some(id) = scope.catalog.find(name) else {
-                    let known = scope.catalog.all();
-                    return Err(QueryError::UnknownCollection { name: name.clone(), known });
-                };
-                let leaf = self.leaf(id, view);
-                (Node::Leaf(leaf), SlotColumns::Collection(id))
-            }
+            Rows::Collection(name) => match scope.catalog.find(name) {
+                Some(id) => (Node::Leaf(self.leaf(id, view)), SlotColumns::Collection(id)),
+                None => self.named(name, scope, view)?,
+            },
             Rows::Query(query) => {
                 self.note(&format!("sub-query {alias}"));
-                let plan = self.plan(query, scope.catalog, narrowed(query, view))?;
-                let columns = plan.columns.clone();
-                (Node::Query(Box::new(plan)), columns)
+                self.sub_query(query, scope, view)?
             }
             Rows::Union(queries) => self.union(queries, scope, view)?,
         };
         scope.slots.push(Slot { alias, columns });
         Ok(node)
+    }
+
+    /// The rows of a query that has a name. Definitions do not need each other, so this ends.
+    fn named(
+        &mut self,
+        name: &SmolStr,
+        scope: &mut Scope<'_>,
+        view: View,
+    ) -> Result<(Node, SlotColumns), QueryError> {
+        let Some(query) = scope.catalog.definitions.get(name).cloned() else {
+            let known = scope.catalog.all();
+            return Err(QueryError::UnknownCollection { name: name.clone(), known });
+        };
+        self.note(&format!("query {name}"));
+        self.sub_query(&query, scope, view)
+    }
+
+    fn sub_query(
+        &mut self,
+        query: &Query,
+        scope: &mut Scope<'_>,
+        view: View,
+    ) -> Result<(Node, SlotColumns), QueryError> {
+        let plan = self.plan(query, scope.catalog, narrowed(query, view))?;
+        let columns = plan.columns.clone();
+        Ok((Node::Query(Box::new(plan)), columns))
     }
 
     fn leaf(&mut self, id: CollectionId, view: View) -> Leaf {
