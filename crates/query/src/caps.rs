@@ -18,5 +18,9 @@ pub const INDEXES_MAX: usize = 16;
 pub const INDEX_ROWS_MIN: usize = 256;
 /// How often a column is looked up before it gets an index.
 pub const INDEX_SCANS_MIN: u32 = 2;
+/// Columns and orders of one collection that are counted because an index for them was missed.
+pub const INDEX_WISHES_MAX: usize = 256;
+/// Rows that a window holds beyond its end at least, before it reads the next ones.
+pub const WINDOW_SPARE_MIN: usize = 64;
 /// Writes of one database that wait for confirmation.
 pub const PENDING_MAX: usize = 100_000;

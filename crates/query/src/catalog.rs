@@ -189,6 +189,12 @@ impl Catalog {
         &mut self.collections[id.0].schema.shape
     }
 
+    /// The number of the column that names a row.
+    pub(crate) fn key_column(&self, id: CollectionId) -> Option<usize> {
+        let schema = self.schema(id);
+        schema.shape.index(&schema.key)
+    }
+
     /// The columns one may ask for.
     pub(crate) fn names(&self, id: CollectionId) -> Vec<SmolStr> {
         let shape = &self.schema(id).shape;

@@ -7,6 +7,7 @@ mod choices;
 mod definitions;
 mod effects;
 mod generate;
+mod indexes;
 mod laws;
 mod model;
 mod naive;

@@ -18,9 +18,11 @@ use self::{
 };
 use super::{
     distinct::Distinct,
+    feed::Ordered,
     include::Include,
     join::{Input, Join},
     leaf::Leaf,
+    narrow::probe,
     nest::Nest,
     output::{Output, Select},
     plan::{Node, Order, Plan},
@@ -184,7 +186,7 @@ impl Planner {
     }
 
     fn leaf(&mut self, id: CollectionId, view: View) -> Leaf {
-        let leaf = Leaf::new(self.leaves.len(), id, view, None);
+        let leaf = Leaf::new(self.leaves.len(), (id, None), view, None);
         self.leaves.push(leaf.watch.clone());
         leaf
     }
@@ -248,7 +250,8 @@ impl Planner {
         match (node, filter) {
             (Node::Leaf(leaf), filter) => {
                 let super::Watch { collection, view, .. } = leaf.watch;
-                let leaf = Leaf::new(leaf.number, collection, view, filter);
+                let key = scope.catalog.key_column(collection);
+                let leaf = Leaf::new(leaf.number, (collection, key), view, filter);
                 self.explain_leaf(&leaf, scope);
                 self.leaves[leaf.number] = leaf.watch.clone();
                 Node::Leaf(leaf)
@@ -324,7 +327,7 @@ impl Planner {
     fn ungrouped(
         &mut self,
         query: &Query,
-        node: Node,
+        mut node: Node,
         scope: &mut Scope<'_>,
         view: View,
     ) -> Result<Plan, QueryError> {
@@ -340,6 +343,10 @@ impl Planner {
             return Err(QueryError::OrderByAggregate);
         }
         let order = self.order(query, &order_by, scope)?;
+        if let (Node::Leaf(leaf), Order::Windowed(window)) = (&mut node, &order) {
+            leaf.watch.order = first_rows(leaf, window, scope);
+            self.leaves[leaf.number].order = leaf.watch.order.clone();
+        }
         let (output, includes, columns) = self.output(query, scope, view)?;
         let nest = Nest::new(output, includes, false);
         Ok(Plan::of(node, order, nest, columns))
@@ -444,6 +451,22 @@ impl Planner {
         let columns = SlotColumns::Fixed(shape.clone());
         Ok((Output::Select(Select { shape, exprs: exprs.into() }), includes, columns))
     }
+}
+
+/// The order in which the rows of a window can be read, one after the other, as far as needed.
+fn first_rows(leaf: &Leaf, window: &Window, scope: &Scope<'_>) -> Option<Ordered> {
+    let [(expr, spec)] = &window.sorting.by[..] else { return None };
+    let is_plain = scope.semantics == Semantics::Sql && spec.collation == Collation::Binary;
+    if !is_plain || window.limit == usize::MAX {
+        return None;
+    }
+    Some(Ordered {
+        within: leaf.only()?,
+        by: probe(expr, scope.catalog.key_column(leaf.watch.collection))?,
+        direction: spec.direction,
+        nulls: spec.nulls,
+        reach: window.reach(),
+    })
 }
 
 /// What is wrong whatever the collections are.
