@@ -283,7 +283,7 @@ impl Database {
         for watch in plan.watches() {
             let store = &mut self.stores[watch.collection.0];
             store.consider(watch, purpose);
-            if let Some(index) = store.explain(watch, &self.catalog.names(watch.collection)) {
+            if let Some(index) = store.explain(watch, || self.catalog.names(watch.collection)) {
                 let name = self.catalog.name(watch.collection);
                 read.push(format!("{name} is read by its {index}\n"));
             }

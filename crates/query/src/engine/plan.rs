@@ -37,7 +37,7 @@ pub(crate) struct Plan {
 pub(super) enum Order {
     ByKey,
     Sorted(Sorting),
-    Windowed(Window),
+    Windowed(Box<Window>),
 }
 
 /// Where rows come from.

@@ -259,8 +259,12 @@ impl Store {
     }
 
     /// The index by which rows are read, for people.
-    pub(crate) fn explain(&self, watch: &Watch, columns: &[SmolStr]) -> Option<String> {
-        self.indexes.explain(watch, columns)
+    pub(crate) fn explain(
+        &self,
+        watch: &Watch,
+        columns: impl FnOnce() -> Vec<SmolStr>,
+    ) -> Option<String> {
+        self.indexes.used(watch).map(|by| by.explain(&columns()))
     }
 
     /// All indexes, for people.

@@ -418,7 +418,7 @@ impl Planner {
             "order, offset {}, limit {limit}: a window of an ordered tree",
             query.offset
         ));
-        Ok(Order::Windowed(Window::new(sorting, query.offset, limit)))
+        Ok(Order::Windowed(Box::new(Window::new(sorting, query.offset, limit))))
     }
 
     /// What is shown of rows that are not grouped.

@@ -194,20 +194,16 @@ impl Indexes {
         self.find(view, By::of(order)).map_or(0, |index| index.len)
     }
 
-    /// What rows are read by, for people.
-    pub(super) fn explain(&self, watch: &Watch, columns: &[SmolStr]) -> Option<String> {
-        if let Some(index) =
-            watch.order.as_ref().and_then(|order| self.find(watch.view, By::of(order)))
-        {
-            return Some(index.by.explain(columns));
-        }
-        let looked_up = watch.lookups.iter().map(|lookup| lookup.column);
-        if let Some(made) = looked_up.clone().find_map(|probe| self.by_value(watch.view, probe)) {
-            return Some(self.made[made].by.explain(columns));
-        }
+    /// What rows are read by.
+    pub(super) fn used(&self, watch: &Watch) -> Option<By> {
+        let by = |made: usize| self.made[made].by;
+        let order = watch.order.as_ref().and_then(|order| self.find(watch.view, By::of(order)));
+        let mut looked_up = watch.lookups.iter().map(|lookup| lookup.column);
         let mut spans = watch.spans.iter().map(|span| By::Order { within: None, by: span.column });
-        let found = spans.find_map(|by| self.find(watch.view, by))?;
-        Some(found.by.explain(columns))
+        order
+            .map(|index| index.by)
+            .or_else(|| looked_up.find_map(|probe| self.by_value(watch.view, probe)).map(by))
+            .or_else(|| spans.find_map(|by| self.find(watch.view, by)).map(|index| index.by))
     }
 
     /// All of them, for people.
@@ -247,7 +243,8 @@ impl By {
         }
     }
 
-    fn explain(self, columns: &[SmolStr]) -> String {
+    /// For people.
+    pub(super) fn explain(self, columns: &[SmolStr]) -> String {
         match self {
             Self::Value(probe) => format!("index by {}", probe.name(columns)),
             Self::Order { within, by } => {
