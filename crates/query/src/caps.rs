@@ -17,7 +17,10 @@ pub const INDEXES_MAX: usize = 16;
 /// Fewer rows are read faster than an index is made.
 pub const INDEX_ROWS_MIN: usize = 256;
 /// How often a column is looked up before it gets an index.
-pub const INDEX_SCANS_MIN: u32 = 2;
+pub const INDEX_LOOKUPS_MIN: u32 = 2;
+/// How often an order is missed by those who read it once: it takes as long to make as to read
+/// all rows some times.
+pub const INDEX_ORDERS_MIN: u32 = 8;
 /// Columns and orders of one collection that are counted because an index for them was missed.
 pub const INDEX_WISHES_MAX: usize = 256;
 /// Rows that a window holds beyond its end at least, before it reads the next ones.

@@ -5,6 +5,7 @@ mod overlay;
 
 use std::{
     collections::{BTreeMap, btree_map},
+    mem,
     ops::{Bound, ControlFlow},
     sync::Arc,
 };
@@ -203,8 +204,9 @@ impl Store {
     pub(crate) fn consider(&mut self, watch: &Watch, purpose: Purpose) {
         let len = self.len(watch.view);
         if let Some(by) = self.indexes.wants(watch, purpose, len) {
-            let rows: Vec<_> = self.iter(watch.view).cloned().collect();
-            self.indexes.build(watch.view, by, &rows);
+            let mut indexes = mem::take(&mut self.indexes);
+            indexes.build(watch.view, by, self.iter(watch.view));
+            self.indexes = indexes;
         }
     }
 

@@ -11,7 +11,7 @@ use smol_str::SmolStr;
 
 use self::{bucket::Bucket, sorted::Sorted};
 use crate::{
-    caps::{INDEX_ROWS_MIN, INDEX_SCANS_MIN, INDEX_WISHES_MAX, INDEXES_MAX},
+    caps::{INDEX_LOOKUPS_MIN, INDEX_ORDERS_MIN, INDEX_ROWS_MIN, INDEX_WISHES_MAX, INDEXES_MAX},
     engine::{Change, Ordered, Probe, Span, Watch},
     ir::View,
     record::{Entry, Key},
@@ -107,20 +107,32 @@ impl Indexes {
         }
         let count = self.wishes.entry((view, by)).or_default();
         *count += 1;
-        (purpose == Purpose::Live || *count >= INDEX_SCANS_MIN).then_some(by)
+        let is_due = match (by, purpose) {
+            (By::Value(_), _) => *count >= INDEX_LOOKUPS_MIN,
+            (By::Order { .. }, Purpose::Once) => *count >= INDEX_ORDERS_MIN,
+            // It takes the place of all the rows that the query would hold.
+            (By::Order { .. }, Purpose::Live) => true,
+        };
+        is_due.then_some(by)
     }
 
     pub(super) fn has(&self, view: View) -> bool {
         self.made.iter().any(|index| index.view == view)
     }
 
-    pub(super) fn build(&mut self, view: View, by: By, rows: &[Arc<Entry>]) {
-        let own = match by {
-            By::Value(_) => Rows::Hash(HashMap::default()),
-            By::Order { .. } => Rows::Sorted(HashMap::default()),
-        };
+    /// Makes an index of these rows, which are in the order of their keys.
+    pub(super) fn build<'a>(
+        &mut self,
+        view: View,
+        by: By,
+        rows: impl Iterator<Item = &'a Arc<Entry>>,
+    ) {
+        let own = Rows::Hash(HashMap::default());
         let mut index = Index { view, by, rows: own, len: 0, users: 0, idle: 0 };
-        rows.iter().for_each(|entry| index.put(entry));
+        match by {
+            By::Value(_) => rows.for_each(|entry| index.put(entry)),
+            By::Order { .. } => index.sort(rows),
+        }
         self.made.push(index);
     }
 
@@ -286,6 +298,23 @@ impl Index {
                 Some((within, Some(by.of(entry))))
             }
         }
+    }
+
+    /// Many rows at once.
+    fn sort<'a>(&mut self, rows: impl Iterator<Item = &'a Arc<Entry>>) {
+        let mut filed: HashMap<Value, Vec<_>, FixedState> = HashMap::default();
+        for entry in rows {
+            let Some((within, by)) = self.place(entry) else { continue };
+            let row = (by.unwrap_or_default().into_owned(), entry.clone());
+            match filed.get_mut(&*within) {
+                Some(rows) => rows.push(row),
+                None => drop(filed.insert(within.into_owned(), vec![row])),
+            }
+        }
+        let sorted = filed.into_iter().map(|(within, rows)| (within, Sorted::of(rows)));
+        let sorted: HashMap<_, _, _> = sorted.collect();
+        self.len = sorted.values().map(Sorted::len).sum();
+        self.rows = Rows::Sorted(sorted);
     }
 
     /// Puts a row in the place of another if it is the same place.

@@ -27,6 +27,23 @@ pub(super) struct Sorted {
 static NOTHING: Value = Value::Null;
 
 impl Sorted {
+    /// These rows, which are in the order of their keys.
+    pub(super) fn of(mut rows: Vec<(Value, Arc<Entry>)>) -> Self {
+        let len = rows.len();
+        for (value, _) in rows.iter_mut().filter(|(value, _)| value.is_nothing()) {
+            *value = NOTHING.clone();
+        }
+        rows.sort_by(|(a, _), (b, _)| a.cmp(b));
+        let mut buckets: Vec<(Value, Bucket)> = Vec::with_capacity(len);
+        for (value, entry) in rows {
+            match buckets.last_mut() {
+                Some((last, bucket)) if *last == value => drop(bucket.put(&entry)),
+                _ => buckets.push((value, Bucket::One(entry))),
+            }
+        }
+        Self { rows: buckets.into_iter().collect(), len }
+    }
+
     pub(super) fn len(&self) -> usize {
         self.len
     }
