@@ -25,5 +25,9 @@ pub const INDEX_ORDERS_MIN: u32 = 8;
 pub const INDEX_WISHES_MAX: usize = 256;
 /// Rows that a window holds beyond its end at least, before it reads the next ones.
 pub const WINDOW_SPARE_MIN: usize = 64;
+/// Longer names are not compared with those that there are.
+pub const NAME_LEN_SUGGESTED_MAX: usize = 64;
+/// Characters of an expression that an error quotes.
+pub const QUOTE_LEN_MAX: usize = 120;
 /// Writes of one database that wait for confirmation.
 pub const PENDING_MAX: usize = 100_000;

@@ -7,6 +7,7 @@ use crate::{
     catalog::Kind,
     expr::Function,
     record::Key,
+    suggest::did_you_mean,
 };
 
 /// A query that cannot be run. Nothing was changed by trying.
@@ -14,7 +15,11 @@ use crate::{
 #[non_exhaustive]
 pub enum QueryError {
     /// A source that does not exist.
-    #[error("there is no collection {name:?}; there are: {}", names(known))]
+    #[error(
+        "there is no collection or query {name:?}{}; there are: {}",
+        did_you_mean(name, known),
+        names(known)
+    )]
     UnknownCollection {
         /// What was asked for.
         name: SmolStr,
@@ -30,10 +35,16 @@ pub enum QueryError {
         known: Vec<SmolStr>,
     },
     /// A column that the source does not have.
-    #[error("source {alias:?} has no column {column:?}; it has: {}", names(known))]
+    #[error(
+        "source {alias:?}, {of}, has no column {column:?}{}; it has: {}",
+        did_you_mean(column, known),
+        names(known)
+    )]
     UnknownColumn {
         /// The source.
         alias: SmolStr,
+        /// What it is: a collection and its name, or a sub-query.
+        of: String,
         /// The column.
         column: SmolStr,
         /// What it has.
@@ -46,7 +57,11 @@ pub enum QueryError {
         alias: SmolStr,
     },
     /// A function that does not exist.
-    #[error("there is no function {name:?}; there are: {}", Function::NAMES.join(", "))]
+    #[error(
+        "there is no function {name:?}{}; there are: {}",
+        did_you_mean(name, Function::NAMES),
+        Function::NAMES.join(", ")
+    )]
     UnknownFunction {
         /// Its name.
         name: SmolStr,
@@ -70,10 +85,16 @@ pub enum QueryError {
         most: usize,
     },
     /// Values that cannot meet.
-    #[error("{function:?} needs {expected} here, and this is {found}")]
+    #[error("{function:?} needs {expected} in {call}, and {what} is {found}; sources: {sources}")]
     TypeMismatch {
         /// The function.
         function: &'static str,
+        /// The expression it stands in.
+        call: String,
+        /// What does not fit.
+        what: String,
+        /// The sources of the query, and what each is.
+        sources: String,
         /// What it needs.
         expected: Kind,
         /// What it was given.

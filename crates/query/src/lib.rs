@@ -38,6 +38,7 @@ mod record;
 pub mod row;
 mod semantics;
 mod store;
+mod suggest;
 mod tick;
 mod transaction;
 mod value;

@@ -15,6 +15,7 @@ use crate::{
     error::WriteError,
     record::{Entry, Key, Meta, Record},
     store::{Patch, Store},
+    suggest::did_you_mean,
     transaction::{Mutation, MutationKind, Open, TransactionId},
     value::Value,
 };
@@ -294,12 +295,14 @@ fn columns_of(
     let mut found = Vec::with_capacity(columns.len());
     for (name, value) in columns {
         let Some((index, _)) = catalog.column(collection, &name) else {
+            let known = catalog.names(collection);
+            let meant = did_you_mean(&name, &known);
             return Err(WriteError::Schema {
                 collection: catalog.name(collection).clone(),
                 key: key.clone(),
                 field: name,
-                expected: "a column of the collection".into(),
-                found: "none".into(),
+                expected: format!("a column of the collection{meant}: {}", known.join(", ")),
+                found: "unknown".into(),
             });
         };
         found.push((index, value));

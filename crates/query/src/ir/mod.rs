@@ -2,6 +2,8 @@
 
 mod json;
 
+use std::fmt;
+
 use smol_str::SmolStr;
 
 pub use self::json::BadQuery;
@@ -158,6 +160,24 @@ pub struct Order {
     pub is_nulls_last: bool,
     /// Whether texts that differ in case only count as equal.
     pub folds_case: bool,
+}
+
+/// For people: `eq(m.role, "user")`.
+impl fmt::Display for Expr {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Ref(path) => f.write_str(&path.join(".")),
+            Self::Val(value) => write!(f, "{value}"),
+            Self::Include(_) => f.write_str("include(…)"),
+            Self::Call(name, args) | Self::Aggregate(name, args) => {
+                write!(f, "{name}(")?;
+                for (index, arg) in args.iter().enumerate() {
+                    write!(f, "{}{arg}", if index > 0 { ", " } else { "" })?;
+                }
+                f.write_str(")")
+            }
+        }
+    }
 }
 
 impl Query {

@@ -162,7 +162,7 @@ fn behead(c: &mut Choices, world: &World, query: &Query) -> Step {
 
 proptest! {
     #![proptest_config(ProptestConfig {
-        cases: 200,
+        cases: 100,
         max_shrink_iters: 300,
         ..crate::laws::cases()
     })]

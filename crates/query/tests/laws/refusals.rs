@@ -73,10 +73,13 @@ fn check(query: &str, parts: &[&str]) {
 
 #[test]
 fn names_that_mean_nothing() {
-    check(r#"{"from":{"col":"task","as":"t"}}"#, &[r#""task""#, "tasks, notes"]);
+    check(
+        r#"{"from":{"col":"task","as":"t"}}"#,
+        &[r#""task" (did you mean "tasks"?)"#, "tasks, notes"],
+    );
     check(
         &tasks(r#","where":[{"fn":"eq","args":[{"ref":["t","titel"]},{"val":"x"}]}]"#),
-        &[r#""t""#, r#""titel""#, "title", "rank"],
+        &[r#""t", collection "tasks""#, r#""titel" (did you mean "title"?)"#, "rank"],
     );
     check(&tasks(r#","orderBy":[{"expr":{"ref":["x","title"]}}]"#), &[r#""x""#]);
     let joined = r#","join":[{"type":"inner","col":"notes","as":"n",
@@ -88,7 +91,7 @@ fn names_that_mean_nothing() {
     check(
         r#"{"from":{"query":{"from":{"col":"tasks","as":"t"},
             "select":{"a":{"ref":["t","id"]}}},"as":"s"},"where":[{"ref":["s","title"]}]}"#,
-        &[r#""s""#, r#""title""#, "it has: a"],
+        &[r#""s", a sub-query"#, r#""title""#, "it has: a"],
     );
     check(
         &tasks(
@@ -103,14 +106,25 @@ fn names_that_mean_nothing() {
 fn functions_that_cannot_be_called_so() {
     let filter = |json: &str| tasks(&format!(r#","where":[{json}]"#));
     check(&filter(r#"{"fn":"equals","args":[]}"#), &[r#""equals""#, "eq, ne"]);
+    check(&filter(r#"{"fn":"lenght","args":[]}"#), &[r#"did you mean "length"?"#]);
     check(&filter(r#"{"fn":"eq","args":[{"ref":["t","id"]}]}"#), &[r#""eq""#, "2", "not 1"]);
     check(
         &filter(r#"{"fn":"caseWhen","args":[{"val":true}]}"#),
         &[r#""caseWhen""#, "at least 2", "not 1"],
     );
     for (args, parts) in [
-        (r#""eq","args":[{"ref":["t","rank"]},{"val":"high"}]"#, ["eq", "a number", "a text"]),
-        (r#""gt","args":[{"val":1},{"ref":["t","title"]}]"#, ["gt", "a number", "a text"]),
+        (
+            r#""eq","args":[{"ref":["t","rank"]},{"val":"high"}]"#,
+            [
+                r#"a number in eq(t.rank, "high")"#,
+                r#""high" is a text"#,
+                r#"sources: t is collection "tasks""#,
+            ],
+        ),
+        (
+            r#""gt","args":[{"val":1},{"ref":["t","title"]}]"#,
+            ["gt(1, t.title)", "a number", "t.title is a text"],
+        ),
         (r#""and","args":[{"ref":["t","title"]}]"#, ["and", "a boolean", "a text"]),
         (r#""like","args":[{"ref":["t","rank"]},{"val":"%"}]"#, ["like", "a text", "a number"]),
         (r#""in","args":[{"ref":["t","id"]},{"val":"x"}]"#, ["in", "a list", "a text"]),
@@ -322,7 +336,7 @@ fn updates_that_do_not_fit() {
     check_writes(update("t7", "rank", 1.into()), none, &["tasks", r#""t7""#, "to update"]);
     check_writes(update("t1", "rank", "x".into()), none, &["tasks", r#""t1""#, r#""rank""#]);
     check_writes(update("t1", "title", Value::Null), none, &[r#""title""#, "not null"]);
-    check_writes(update("t1", "rnak", 1.into()), none, &["tasks", r#""t1""#, r#""rnak""#]);
+    check_writes(update("t1", "rnak", 1.into()), none, &["tasks", r#""t1""#, "\"rank\"?"]);
     check_writes(
         update("t1", "id", "t2".into()),
         none,

@@ -2,7 +2,7 @@
 
 use std::{
     borrow::Cow,
-    collections::BTreeMap,
+    collections::{BTreeMap, btree_map},
     ops::{
         Bound::{self, Excluded, Unbounded},
         ControlFlow,
@@ -62,10 +62,12 @@ impl Sorted {
 
     /// Puts a row in its place; true if there was none of its key.
     pub(super) fn put(&mut self, value: Cow<'_, Value>, entry: &Arc<Entry>) -> bool {
-        let value = filed(value);
-        let is_new = match self.rows.get_mut(&*value) {
-            Some(bucket) => bucket.put(entry),
-            None => self.rows.insert(value.into_owned(), Bucket::One(entry.clone())).is_none(),
+        let is_new = match self.rows.entry(filed(value).into_owned()) {
+            btree_map::Entry::Occupied(mut place) => place.get_mut().put(entry),
+            btree_map::Entry::Vacant(place) => {
+                place.insert(Bucket::One(entry.clone()));
+                true
+            }
         };
         self.len += usize::from(is_new);
         is_new
@@ -73,11 +75,11 @@ impl Sorted {
 
     /// Takes a row out; true if it was there.
     pub(super) fn remove(&mut self, value: Cow<'_, Value>, key: &Key) -> bool {
-        let value = filed(value);
-        let Some(bucket) = self.rows.get_mut(&*value) else { return false };
-        let (was_there, is_empty) = bucket.remove(key);
+        let place = self.rows.entry(filed(value).into_owned());
+        let btree_map::Entry::Occupied(mut place) = place else { return false };
+        let (was_there, is_empty) = place.get_mut().remove(key);
         if is_empty {
-            self.rows.remove(&*value);
+            place.remove();
         }
         self.len -= usize::from(was_there);
         was_there
