@@ -17,7 +17,7 @@ pub fn from<R: Row>() -> Find<R> {
     from_as(R::NAME, R::NAME)
 }
 
-/// All rows of a collection, under a name of their own.
+/// All rows of a collection or of a query with a name, under a name of their own.
 pub fn from_as<R>(collection: &str, alias: &str) -> Find<R> {
     let source = Source { rows: Rows::Collection(collection.into()), alias: alias.into() };
     Find { query: Query::of(source), rows: PhantomData }

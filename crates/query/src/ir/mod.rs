@@ -3,6 +3,8 @@
 mod json;
 mod subset;
 
+use std::fmt;
+
 use smol_str::SmolStr;
 
 pub use self::{json::BadQuery, subset::Subset};
@@ -60,7 +62,7 @@ pub struct Source {
 /// Rows to begin with.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Rows {
-    /// Those of a collection.
+    /// Those of a collection, or of a query that is defined by this name.
     Collection(SmolStr),
     /// Those of another query.
     Query(Box<Query>),
@@ -165,6 +167,24 @@ pub struct Order {
     pub is_nulls_last: bool,
     /// Whether texts that differ in case only count as equal.
     pub folds_case: bool,
+}
+
+/// For people: `eq(m.role, "user")`.
+impl fmt::Display for Expr {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Ref(path) => f.write_str(&path.join(".")),
+            Self::Val(value) => write!(f, "{value}"),
+            Self::Include(_) => f.write_str("include(…)"),
+            Self::Call(name, args) | Self::Aggregate(name, args) => {
+                write!(f, "{name}(")?;
+                for (index, arg) in args.iter().enumerate() {
+                    write!(f, "{}{arg}", if index > 0 { ", " } else { "" })?;
+                }
+                f.write_str(")")
+            }
+        }
+    }
 }
 
 impl Query {
