@@ -71,13 +71,16 @@ impl Places {
 
     /// Takes the next message, which lies at this position.
     pub fn place(&mut self, lies: Position, event: &Event<'_>) -> Place {
-        // Nothing can stand behind itself: such a header means nothing.
-        let Some(stands) = event.headers.position.filter(|stands| *stands < lies) else {
+        let is_start = matches!(event.body, Body::Control(Control::SnapshotStart));
+        // Nothing can stand behind itself, nor rows reach farther than the stream: such a header
+        // means nothing.
+        let is_sound = |stands: &Position| *stands < lies || (is_start && *stands == lies);
+        let Some(stands) = event.headers.position.filter(is_sound) else {
             self.reached();
             self.covered = self.covered.max(lies.get() + 1);
             return Place::At(lies);
         };
-        if matches!(event.body, Body::Control(Control::SnapshotStart)) {
+        if is_start {
             // Rows that were not read to their end count for nothing.
             let is_new = stands.get() > self.covered;
             self.reach = is_new.then_some(stands.get());
@@ -198,6 +201,8 @@ mod tests {
     fn a_snapshot_without_rows_is_one() {
         check(0, "(12>8 13> 14>3", "(..8 13 -");
         check(0, "(12>0 13>0 14>1 15>", "- 0 1 15");
+        check(0, "(12>12 13>2 14>", "(..12 r2 14");
+        check(0, "(12>13 13>", "12 13");
     }
 
     #[test]

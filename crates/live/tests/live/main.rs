@@ -2,9 +2,11 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod collections;
+mod compact;
 mod durable;
 mod effects;
 mod stream;
+mod wrapped;
 
 use std::{sync::Arc, time::Duration};
 
