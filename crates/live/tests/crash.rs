@@ -2,8 +2,8 @@
 //! transition is delivered, and what its handler commits is written once.
 //!
 //! The test starts itself as a child. The child writes messages, lets them enter and leave a
-//! query, and answers every transition by a row; the parent kills it at the n-th write, for every
-//! n, starts it again, and looks at what is left.
+//! query, answers every transition by a row, and compacts the stream all the while; the parent kills
+//! it at the n-th write, for every n, starts it again, and looks at what is left.
 
 #![allow(clippy::disallowed_methods, reason = "processes and files are real here")]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
@@ -115,14 +115,14 @@ async fn live(dir: PathBuf) {
     let json = "application/json".parse().unwrap();
     let create = Create { content_type: Some(json), ..Create::default() };
     let _ = log.create(&address, create).await.unwrap();
-    let db = StreamDb::builder(log, address, &sys).with::<Message>().with::<Answer>();
-    let db = db.open().unwrap();
+    let db = StreamDb::builder(log.clone(), address.clone(), &sys);
+    let db = db.with::<Message>().with::<Answer>().open().unwrap();
     db.ready().await.unwrap();
     let open = live::from::<Message>().filter(Message::is_open.eq(true));
     let (seen, effect) = (dir.join("seen"), db.durable_effect("answer", open));
     let answer = move |event, context| answer(seen.clone(), event, context);
     let effect = effect.on_enter(answer.clone()).on_exit(answer).start().unwrap();
-    write(&db).await;
+    write(&db, async || compact(&log, &address, &sys).await).await;
     let answers = db.rows::<Answer>().unwrap();
     let mut changes = answers.changes().unwrap();
     while answers.len() < 2 * MESSAGES {
@@ -132,8 +132,16 @@ async fn live(dir: PathBuf) {
     fs::write(dir.join("writes"), disk.count().to_string()).unwrap();
 }
 
-/// Every message is opened, and closed again.
-async fn write(db: &StreamDb) {
+/// Forgets how the rows came to be, as often as it takes while others write.
+async fn compact(log: &Arc<dyn Log>, address: &Address, sys: &Sys) {
+    while let Err(error) = live::compact(log, address.clone(), sys).run().await {
+        assert!(matches!(error, live::CompactError::Moved), "{error}");
+        tokio::task::yield_now().await;
+    }
+}
+
+/// Every message is opened, and closed again; between, the stream is compacted.
+async fn write(db: &StreamDb, compact: impl AsyncFn()) {
     let messages = db.rows::<Message>().unwrap();
     for number in 0..MESSAGES {
         let id = format!("m{number}");
@@ -145,6 +153,7 @@ async fn write(db: &StreamDb) {
             let closed = messages.update(id.as_str(), |row| row.is_open = false);
             closed.unwrap().settled().await.unwrap();
         }
+        compact().await;
     }
 }
 

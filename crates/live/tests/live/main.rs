@@ -3,6 +3,7 @@
 
 mod collections;
 mod compact;
+mod compact_effects;
 mod durable;
 mod effects;
 mod stream;
