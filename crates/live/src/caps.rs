@@ -18,6 +18,11 @@ pub const PAUSE_MIN: Duration = Duration::from_millis(100);
 pub const PAUSE_MAX: Duration = Duration::from_secs(30);
 /// Bytes asked of a log at once.
 pub const READ_BYTES: usize = 1 << 20;
+/// Messages that a durable effect may pass before it notes how far it has come, where nothing
+/// happens that it acknowledges: so much history does it hold for nothing.
+pub const CURSOR_LAG_MAX: usize = 1_024;
+/// Bytes of a snapshot that are appended at once, unless one message alone has more.
+pub const SNAPSHOT_APPEND_BYTES: usize = 8 << 20;
 /// Transactions that wait to be appended to a stream.
 pub const OUTGOING_MAX: usize = 4_096;
 /// Bytes of transactions that are appended at once, unless one alone has more.

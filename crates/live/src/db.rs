@@ -214,6 +214,14 @@ impl Db {
         Ok(Changes { db: self.clone(), query, pending, row: PhantomData })
     }
 
+    /// Gives a query a name, by which others may have it as a source, as they have a collection.
+    ///
+    /// # Errors
+    /// If the name is taken, the query cannot be run, or it needs itself; then nothing is defined.
+    pub fn define<R>(&self, name: &str, query: Find<R>) -> Result<(), DbError> {
+        Ok(self.shared.inner.lock().database.define(name, &query.into())?)
+    }
+
     /// Runs code when rows enter, change in or leave a query.
     pub fn effect<R: Send + 'static>(&self, query: Find<R>) -> EffectBuilder<R> {
         EffectBuilder::new(self.clone(), query.into())
@@ -293,7 +301,7 @@ impl Db {
     /// How everything that a query asks for is doing.
     pub(crate) fn statuses(&self, id: QueryId, query: &Query) -> Vec<watch::Receiver<Status>> {
         let inner = self.shared.inner.lock();
-        let asked = query.subsets().into_iter();
+        let asked = inner.database.subsets(query).into_iter();
         let asked = asked.filter_map(|(name, _)| inner.database.find(&name));
         let tables = asked.filter_map(|id| Some(inner.tables.get(&id)?.status.subscribe()));
         let holds = inner.holds.get(&id).map(|holds| holds.subsets.as_slice()).unwrap_or_default();
@@ -374,7 +382,7 @@ impl Inner {
             return Ok(());
         }
         let mut holds = Holds::default();
-        for (name, subset) in query.subsets() {
+        for (name, subset) in self.database.subsets(query) {
             let Some(collection) = self.database.find(&name) else { continue };
             let table = self.tables.get_mut(&collection);
             let Some(demands) = table.and_then(|table| table.demands.as_mut()) else { continue };

@@ -3,7 +3,7 @@
 //! [`Db`] holds collections and answers queries over them, once or for as long as somebody looks.
 //! [`StreamDb`] is one whose rows come from a durable stream and whose writes go there.
 //! [`Effect`]s run code when a row enters, changes in or leaves a query; durable ones go on after
-//! a crash where they were. It is a thin shell: what is true is decided by `query`, and this crate
+//! a crash where they were. [`compact`] shortens a stream and keeps all that it says. It is a thin shell: what is true is decided by `query`, and this crate
 //! brings it time, tasks and the log.
 //!
 //! ```
@@ -40,6 +40,7 @@ mod cancel;
 pub mod caps;
 mod changes;
 mod collection;
+mod compact;
 mod db;
 mod effect;
 mod error;
@@ -57,6 +58,7 @@ pub use action::Action;
 pub use cancel::Cancellation;
 pub use changes::Changes;
 pub use collection::{Collection, SourceFailed};
+pub use compact::{CompactError, Compacted, Compaction, Size, compact};
 pub use db::Db;
 pub use effect::{CommitError, Context, Effect, EffectBuilder, Event, EventId, HandlerError, Rows};
 pub use error::{DbError, PersistError};

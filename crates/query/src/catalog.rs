@@ -82,6 +82,20 @@ pub struct ColumnDef {
     pub json_schema: Value,
 }
 
+impl ColumnDef {
+    /// A column that may be empty.
+    #[must_use]
+    pub fn new(name: &str, kind: Kind) -> Self {
+        Self { name: name.into(), kind, is_required: false, json_schema: Value::Null }
+    }
+
+    /// A column in which every row has a value.
+    #[must_use]
+    pub fn required(self) -> Self {
+        Self { is_required: true, ..self }
+    }
+}
+
 /// The columns of a collection.
 #[derive(Clone, Debug)]
 pub struct Schema {

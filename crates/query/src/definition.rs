@@ -9,7 +9,7 @@ use crate::{
     database::Database,
     engine,
     error::QueryError,
-    ir::{Expr, Query, Rows, Source},
+    ir::{Expr, Query, Rows, Source, Subset, subsets},
 };
 
 /// Queries by their names.
@@ -105,6 +105,13 @@ impl Database {
                 Err(QueryError::UnknownCollection { name: name.into(), known })
             }
         }
+    }
+
+    /// The rows that the answer of a query may depend on, collection by collection. Rows beyond
+    /// these may be missing without a difference, as long as no row leaves a window.
+    #[must_use]
+    pub fn subsets(&self, query: &Query) -> Vec<(SmolStr, Subset)> {
+        subsets(query, &self.catalog.definitions)
     }
 
     /// The query of this name.

@@ -239,7 +239,7 @@ mod tests {
             "u":{"type":"uuid"},"a":{"type":"text","dims":1}}"#;
         let columns = Columns::parse(columns).unwrap();
         let query = format!(r#"{{"from":{{"col":"x","as":"x"}},{clauses}}}"#);
-        let subsets = Query::from_json(&query).unwrap().subsets();
+        let subsets = query::Database::new().subsets(&Query::from_json(&query).unwrap());
         Sql::of(&subsets[0].1, &columns, "id")
     }
 

@@ -11,10 +11,12 @@ pub const NAME_BYTES_MAX: usize = 64 * 1024;
 /// Events of one tick. A longer transaction is cut, and the cut is reported.
 pub const TICK_EVENTS_MAX: usize = APPEND_MESSAGES_MAX;
 /// Bytes of the messages of one tick. A larger transaction is cut, and the cut is reported.
-pub const TICK_BYTES_MAX: usize = APPEND_BYTES_MAX;
+pub const TICK_BYTES_MAX: usize = APPEND_BYTES_MAX + APPEND_MESSAGES_MAX * PLACE_BYTES_MAX;
+/// Bytes that a message grows by when a snapshot writes it again, and says where it stood.
+pub const PLACE_BYTES_MAX: usize = 48;
 /// Types whose names a splitter shares between events; further ones are copied for each event.
 pub const TYPES_SHARED_MAX: usize = 1024;
 
-// A transaction of ours is one append: it must never be cut.
+// A transaction of ours is one append: it must never be cut, also where a snapshot has it again.
 const _: () = assert!(TICK_EVENTS_MAX >= APPEND_MESSAGES_MAX);
 const _: () = assert!(TICK_BYTES_MAX >= APPEND_BYTES_MAX);

@@ -53,7 +53,7 @@ impl State {
     ///
     /// Insert, update and upsert all put the row in place, whether or not there was one; a delete
     /// of a row that is not there does nothing. A reset takes all rows away and the fold goes on
-    /// behind it. Snapshot markers change nothing. All of it is told in the answer.
+    /// behind it. Snapshot markers change nothing by themselves. All of it is told in the answer.
     pub fn apply(&mut self, tick: Tick) -> Applied {
         let Tick { txid, first, last, start, end, entries } = tick;
         let (mut controls, mut skipped) = (Vec::new(), Vec::new());
@@ -115,28 +115,24 @@ impl State {
     }
 
     fn write(&mut self, position: Position, write: Write, net: &mut Net) {
-        let Write { type_name, key, value, .. } = write;
+        let Write { type_name, key, value, past, .. } = write;
+        let inserted = past.map_or(position, |past| past.inserted);
         match value {
-            Some(value) => self.put(position, type_name, key, value, net),
+            Some(value) => {
+                let row = Row { value, inserted, updated: position };
+                self.put(type_name, key, row, net);
+            }
             None => self.remove(type_name, key, net),
         }
     }
 
-    fn put(
-        &mut self,
-        position: Position,
-        type_name: TypeName,
-        key: Key,
-        value: Json,
-        net: &mut Net,
-    ) {
+    fn put(&mut self, type_name: TypeName, key: Key, mut new: Row, net: &mut Net) {
         let seed = &self.seed;
         let rows = self
             .collections
             .entry(type_name.clone())
             .or_insert_with(|| HashMap::with_hasher(seed.clone()));
-        self.bytes += value.as_str().len();
-        let mut new = Row { value, inserted: position, updated: position };
+        self.bytes += new.value.as_str().len();
         let old = match rows.entry(key.clone()) {
             Place::Occupied(mut place) => {
                 new.inserted = place.get().inserted;

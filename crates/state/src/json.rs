@@ -90,6 +90,13 @@ impl Json {
         Ok(Self(serde_json::to_string(&object)?.into()))
     }
 
+    /// One field of this object; none if there is none, or this is no object.
+    #[must_use]
+    pub fn field(&self, name: &str) -> Option<Self> {
+        let object: Object<'_> = serde_json::from_str(self.raw().ok()?.get()).ok()?;
+        object.raw(name).map(Self::from)
+    }
+
     fn raw(&self) -> Result<&RawValue, serde_json::Error> {
         serde_json::from_str(&self.0)
     }

@@ -3,7 +3,8 @@
 //! [`decode`] reads a message and [`Draft`] writes one. [`Ticks`] splits a stream into
 //! transactions, and [`State`] folds them, one at a time, into collections of rows; each fold
 //! answers with the rows that differ, which is all that a query above needs. [`Collection`] gives
-//! rows their Rust types. It is not a reader and not a database: it never awaits, has no clock,
+//! rows their Rust types. [`Places`] says where a message stands that a compaction wrote again, so
+//! that positions stay what they were. It is not a reader and not a database: it never awaits, has no clock,
 //! and is told every position and every id.
 //!
 //! ```
@@ -44,6 +45,7 @@ mod event;
 mod fold;
 mod json;
 mod name;
+mod place;
 mod schema;
 #[cfg(test)]
 mod testing;
@@ -56,5 +58,6 @@ pub use event::{
 pub use fold::{Row, State};
 pub use json::{BadJson, BadPatch, Json};
 pub use name::{BadName, Key, TxId, TypeName};
+pub use place::{Place, Places, snapshot_copy, snapshot_row, snapshot_start};
 pub use schema::{BadRow, Collection, DuplicateType, Schema};
-pub use tick::{End, Entry, Start, Tick, Ticks, Write};
+pub use tick::{End, Entry, Past, Start, Tick, Ticks, Write};

@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 use wire::Position;
 
 use crate::{
-    Body, Change, Control, Json, Key, Operation, Skip, TxId, TypeName,
+    Body, Change, Control, Event, Json, Key, Operation, Place, Places, Skip, TxId, TypeName,
     caps::{TICK_BYTES_MAX, TICK_EVENTS_MAX, TYPES_SHARED_MAX},
     decode,
 };
@@ -37,6 +37,9 @@ pub enum Start {
     Fresh,
     /// Inside of it: the tick before ended with [`End::UpToDate`] or [`End::Full`].
     Continued,
+    /// Anew: it holds the rows of a snapshot, which are all there was up to and with its position.
+    /// Its first entries void what the reader had.
+    Snapshot,
 }
 
 /// Why a tick ended.
@@ -73,6 +76,18 @@ pub struct Write {
     pub operation: Operation,
     /// The whole new row; none exactly if the operation is [`Operation::Delete`].
     pub value: Option<Json>,
+    /// What a snapshot tells of the row's past; none for all other writes.
+    pub past: Option<Box<Past>>,
+}
+
+/// The past of a row that a snapshot has written again.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Past {
+    /// The transaction that wrote it last.
+    pub txid: Option<TxId>,
+    /// Where it was made.
+    pub inserted: Position,
 }
 
 impl Tick {
@@ -104,12 +119,17 @@ impl Tick {
 /// that readers of different versions see the same ticks. A message without a readable txid
 /// counts as an event without one.
 ///
+/// Messages that a snapshot wrote again stand where they stood ([`Places`]): a reader that has them
+/// gets no ticks for them, and one that begins with the snapshot gets its rows as one tick
+/// ([`Start::Snapshot`]), however many they are, and then the ticks that there were.
+///
 /// [`transaction`]: crate::transaction
 #[derive(Debug, Default)]
 pub struct Ticks {
     open: Option<Open>,
     /// The transaction that the last tick was cut from, and where.
     cut: Option<(TxId, Position)>,
+    places: Places,
     types: Types,
 }
 
@@ -126,33 +146,89 @@ impl Ticks {
         Self::default()
     }
 
+    /// A splitter for a reader that has applied everything before this position.
+    #[must_use]
+    pub fn from(covered: Position) -> Self {
+        Self { places: covered.into(), ..Self::default() }
+    }
+
+    /// Everything before this position was taken. What is open of it may still come.
+    #[must_use]
+    pub fn covered(&self) -> Position {
+        self.places.covered()
+    }
+
     /// Takes the next message of the stream; returns the tick before it, if that is complete now.
     /// A message whose position does not follow the last one starts a new tick.
     pub fn push(&mut self, position: Position, message: &[u8]) -> Option<Tick> {
         let event = decode(message);
+        match self.places.place(position, &event) {
+            Place::At(position) => self.take(position, event, message.len()),
+            Place::Row(position) => {
+                self.row(position, event);
+                None
+            }
+            Place::Anew(reach) => {
+                self.begin_anew(reach, event);
+                None
+            }
+            Place::Known => None,
+        }
+    }
+
+    fn take(&mut self, position: Position, event: Event<'_>, bytes: usize) -> Option<Tick> {
         let txid = event.headers.txid.as_deref();
         let done = match &self.open {
             None => None,
             Some(open) if !open.goes_on(position, txid) => self.finish(End::Whole),
-            Some(open) if open.is_full(message.len()) => self.finish(End::Full),
+            Some(open) if open.is_full(bytes) => self.finish(End::Full),
             Some(_) => None,
         };
         if self.open.is_none() {
             self.open = Some(Open { tick: self.start(position, txid), bytes: 0 });
         }
-        let entry = match event.body {
+        let entry = self.entry(event);
+        if let Some(open) = &mut self.open {
+            open.tick.last = position;
+            open.tick.entries.push((position, entry));
+            open.bytes += bytes;
+        }
+        done
+    }
+
+    /// The rows of a snapshot are all there is, so nothing that is open matters any more.
+    fn begin_anew(&mut self, reach: Position, event: Event<'_>) {
+        let before = Position::new(reach.get().saturating_sub(1));
+        let mut tick = self.start(before, None);
+        tick.start = Start::Snapshot;
+        tick.entries.push((before, self.entry(event)));
+        tick.entries.push((before, Entry::Control(Control::Reset, None)));
+        self.open = Some(Open { tick, bytes: 0 });
+    }
+
+    fn row(&mut self, position: Position, event: Event<'_>) {
+        let txid = event.headers.txid.as_deref().map(TxId::checked);
+        let inserted = event.headers.inserted.unwrap_or(position);
+        let mut entry = self.entry(event);
+        if let Entry::Write(write) = &mut entry {
+            write.past = Some(Box::new(Past { txid, inserted }));
+        }
+        if self.open.is_none() {
+            self.open = Some(Open { tick: self.start(position, None), bytes: 0 });
+        }
+        if let Some(open) = &mut self.open {
+            open.tick.entries.push((position, entry));
+        }
+    }
+
+    fn entry(&mut self, event: Event<'_>) -> Entry {
+        match event.body {
             Body::Change(change) => Entry::Write(self.types.write(&change)),
             Body::Control(control) => {
                 Entry::Control(control, event.headers.offset.as_deref().map(Box::from))
             }
             Body::Skipped(reason) => Entry::Skipped(reason),
-        };
-        if let Some(open) = &mut self.open {
-            open.tick.last = position;
-            open.tick.entries.push((position, entry));
-            open.bytes += message.len();
         }
-        done
     }
 
     /// Takes note that the reader has seen all messages there are; returns the tick that was open.
@@ -215,6 +291,7 @@ impl Types {
             key: Key::checked(&change.key),
             operation: change.operation,
             value: change.value.map(Json::from),
+            past: None,
         }
     }
 
@@ -299,6 +376,51 @@ mod tests {
             let tick = ticks.push(at(position), message.as_bytes()).unwrap();
             assert_eq!((tick.entries().len(), tick.end), (1, End::Whole));
         }
+    }
+
+    /// A snapshot of two rows that reaches to 4, and a copy of the transaction after it.
+    fn snapshot() -> Vec<String> {
+        let put = |key: &str, at: u64, txid: &str| {
+            let plain = change("a", key, "upsert", Some("1"), Some(txid));
+            plain.replace("}}", &format!(r#","headwater.position":"{at}"}}}}"#))
+        };
+        let start = crate::snapshot_start(at(4), wire::Offset::new(6, 60));
+        let rows = [put("x", 1, "t1"), put("y", 3, "t2")];
+        let copies = [put("x", 4, "t3"), put("z", 5, "t3")];
+        [vec![start], rows.into(), copies.into(), vec![Control::SnapshotEnd.encode()]].concat()
+    }
+
+    fn read(mut ticks: Ticks, messages: &[String]) -> Vec<Tick> {
+        let lies = (6..).map(at).zip(messages);
+        let mut done: Vec<_> =
+            lies.filter_map(|(lies, message)| ticks.push(lies, message.as_bytes())).collect();
+        done.extend(ticks.up_to_date());
+        assert_eq!(ticks.covered(), at(6 + messages.len() as u64));
+        done
+    }
+
+    #[test]
+    fn the_rows_of_a_snapshot_are_one_tick_and_its_copies_are_what_they_were() {
+        let ticks = read(Ticks::from(at(2)), &snapshot());
+        let places: Vec<_> = ticks.iter().map(|tick| (tick.first.get(), tick.start)).collect();
+        assert_eq!(places, [(3, Start::Snapshot), (4, Start::Fresh), (11, Start::Fresh)]);
+        let (rows, copies) = (ticks[0].entries(), ticks[1].entries());
+        assert!(matches!(rows[1].1, Entry::Control(Control::Reset, None)));
+        let Entry::Write(row) = &rows[2].1 else { panic!("{rows:?}") };
+        assert_eq!(row.past.as_ref().unwrap().txid.as_ref().unwrap().as_str(), "t1");
+        assert_eq!(rows.iter().map(|(place, _)| place.get()).collect::<Vec<_>>(), [3, 3, 1, 3]);
+        assert_eq!(copies.iter().map(|(place, _)| place.get()).collect::<Vec<_>>(), [4, 5]);
+    }
+
+    #[test]
+    fn who_has_it_all_passes_over_a_snapshot() {
+        let firsts = |covered| {
+            let ticks = read(Ticks::from(at(covered)), &snapshot());
+            ticks.iter().map(|tick| tick.first.get()).collect::<Vec<_>>()
+        };
+        assert_eq!(firsts(6), [11]);
+        assert_eq!(firsts(5), [5, 11], "half of a transaction was taken");
+        assert_eq!(firsts(4), [4, 11]);
     }
 
     #[test]

@@ -71,6 +71,8 @@ pub enum CommitError {
 enum Ack {
     /// These events are with their handlers.
     Delivered(Vec<EventId>),
+    /// All ticks before this position were looked at, and had no other events.
+    Passed(u64),
     /// These events are done.
     Done(Vec<EventId>),
     /// These rows are to be written, and with them the events are done.
@@ -84,9 +86,9 @@ pub(super) struct AckerHandle(mpsc::Sender<Ack>);
 const ACKS_WAITING_MAX: usize = 64;
 
 impl AckerHandle {
-    pub(super) async fn delivered(&self, ids: Vec<EventId>) {
-        // An acker that is gone has said why, and the effect ends.
-        let _ = self.0.send(Ack::Delivered(ids)).await;
+    /// Waits until something can be told at once; none if the acker is gone, which has said why.
+    pub(super) async fn room(&self) -> Option<Room> {
+        self.0.clone().reserve_owned().await.ok().map(Room)
     }
 
     pub(super) async fn done(&self, ids: Vec<EventId>) {
@@ -105,6 +107,21 @@ impl AckerHandle {
     /// Waits until the acker is gone.
     pub(super) async fn gone(&self) {
         self.0.closed().await;
+    }
+}
+
+/// Room to tell an acker something without waiting.
+pub(super) struct Room(mpsc::OwnedPermit<Ack>);
+
+impl Room {
+    /// These events go to their handlers.
+    pub(super) fn delivered(self, ids: Vec<EventId>) {
+        self.0.send(Ack::Delivered(ids));
+    }
+
+    /// Nothing else happened before this position.
+    pub(super) fn passed(self, position: u64) {
+        self.0.send(Ack::Passed(position));
     }
 }
 
@@ -191,6 +208,10 @@ impl Acker {
         for ack in acks {
             match ack {
                 Ack::Delivered(ids) => self.deliver(ids),
+                Ack::Passed(position) => {
+                    self.frontier = self.frontier.max(position);
+                    is_changed |= self.advance();
+                }
                 Ack::Done(ids) => is_changed |= self.finish(ids),
                 Ack::Commit(ids, rows, reply) => {
                     name = name.or_else(|| ids.first().map(ToString::to_string));
@@ -230,11 +251,30 @@ impl Acker {
                 is_changed = true;
             }
         }
-        let oldest = self.outstanding.first().map_or(self.frontier, |(position, _)| *position);
-        self.cursor.position = self.cursor.position.max(oldest);
-        let position = self.cursor.position;
-        self.cursor.done.retain(|(own, _)| *own >= position);
+        self.advance();
         is_changed
+    }
+
+    /// Moves the cursor as far as it may; false if it stays.
+    fn advance(&mut self) -> bool {
+        let oldest = self.outstanding.first().map_or(self.frontier, |(position, _)| *position);
+        let is_moved = oldest > self.cursor.position;
+        let position = self.cursor.position.max(oldest);
+        self.cursor.position = position;
+        self.cursor.done.retain(|(own, _)| *own >= position);
+        is_moved
+    }
+
+    /// Begins where the stream begins now, since what the cursor needs is not kept any more.
+    pub(super) async fn begin_at(&mut self, start: u64) -> Result<Cursor, CommitError> {
+        let position = start.saturating_sub(1);
+        self.cursor = Cursor { start, position, done: BTreeSet::new(), ..self.cursor.clone() };
+        self.frontier = position;
+        match self.write(Vec::new(), "begin").await {
+            Ok(()) => Ok(self.cursor.clone()),
+            Err(Refused::Fenced(_)) => Err(CommitError::Fenced),
+            Err(Refused::Other(why)) => Err(CommitError::Stream(why)),
+        }
     }
 
     /// Appends rows and the cursor, once: a repeated append is known by its number.

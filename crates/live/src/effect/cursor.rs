@@ -5,9 +5,16 @@ use std::collections::BTreeSet;
 use query::Key;
 use serde::{Deserialize, Serialize};
 use state::{Draft, Json, TypeName};
+use wire::{Position, caps::ORDINAL_MAX};
 
 /// The type of cursor rows. It is reserved: no collection has it, and it triggers nothing.
-pub(super) const TYPE: &str = "headwater.cursor";
+pub(crate) const TYPE: &str = "headwater.cursor";
+
+/// The position that a cursor still needs.
+pub(crate) fn position(cursor: &Json) -> Option<Position> {
+    let cursor: Cursor = cursor.read().ok()?;
+    (cursor.position <= ORDINAL_MAX).then(|| Position::new(cursor.position))
+}
 
 /// How far an effect has come.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

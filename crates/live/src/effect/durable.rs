@@ -12,7 +12,7 @@
 
 use query::{Change, Database, Query, QueryId};
 use smol_str::SmolStr;
-use state::Entry;
+use state::{Entry, Start as TickStart};
 use sys::Sys;
 
 use super::{
@@ -23,6 +23,7 @@ use super::{
 };
 use crate::{
     cancel::Cancellation,
+    caps::CURSOR_LAG_MAX,
     db::Db,
     retry::Retry,
     stream::{Read, Reader, Stream, Types, Unreadable, left_out},
@@ -73,6 +74,10 @@ struct Replay {
     acker: AckerHandle,
     /// Events that are to be delivered before the stream goes on.
     ready: Vec<(u64, Vec<Change>)>,
+    /// All ticks before this were applied.
+    position: u64,
+    /// Messages since the acker was told so; cursors do not count, or they would call for others.
+    passed: usize,
     sys: Sys,
 }
 
@@ -92,14 +97,30 @@ impl Replay {
             position: found.end.saturating_sub(1),
             ..Cursor::default()
         });
-        let (acker, handle) =
+        let (mut acker, handle) =
             Acker::claim(&effect, &stream, sys, cursor.clone(), cancellation.clone())
                 .await
                 .map_err(|error| error.to_string())?;
-        let mut database = empty_like(&db, &types);
-        let mut reader = Reader::private(stream, types);
+        let mut view =
+            View { database: empty_like(&db, &types), reader: Reader::private(stream, types) };
         let stop = cursor.position.max(cursor.start.min(cursor.position + 1));
-        let held = catch_up(&mut reader, &mut database, stop, sys).await?;
+        let held = view.catch_up(stop, sys).await?;
+        let (cursor, held) = match held {
+            // Only what nobody needed is gone: an effect that was just being started.
+            Some(tick) if tick.start == TickStart::Snapshot => {
+                let start = tick.last.get() + 1;
+                tracing::warn!(
+                    effect = name,
+                    start,
+                    "the stream was compacted; an effect begins anew"
+                );
+                let moved = acker.begin_at(start).await.map_err(|error| error.to_string())?;
+                view.apply(&tick);
+                (moved, view.catch_up(start, sys).await?)
+            }
+            held => (cursor, held),
+        };
+        let View { mut database, reader } = view;
         let (query, rows) = database.watch(&query).map_err(|error| error.to_string())?;
         let is_initial = cursor.position <= cursor.initial() && !cursor.skips_initial;
         let mut ready = Vec::new();
@@ -114,6 +135,8 @@ impl Replay {
             cursor,
             acker: handle,
             ready,
+            position: 0,
+            passed: 0,
             sys: sys.clone(),
         };
         if let Some(tick) = held {
@@ -124,6 +147,8 @@ impl Replay {
 
     /// Applies a tick, and holds what it came to.
     fn apply(&mut self, tick: &state::Tick) {
+        self.position = tick.last.get() + 1;
+        self.passed += tick.entries().iter().filter(|(_, entry)| !is_cursor(entry)).count();
         let writes = self.reader.tick(tick);
         match self.database.apply(writes) {
             Ok(published) => {
@@ -152,11 +177,18 @@ impl<R: Send + 'static> Feed<R> for Replay {
     async fn next(&mut self) -> Option<Vec<Event<R>>> {
         let mut failures = 0;
         loop {
-            let events = self.events();
-            if !events.is_empty() {
-                let ids = events.iter().map(|event| event.id().clone()).collect();
-                self.acker.delivered(ids).await;
-                return Some(events);
+            if !self.ready.is_empty() || self.passed > CURSOR_LAG_MAX {
+                // Whoever waits may be dropped, and nothing may be lost by that.
+                let room = self.acker.room().await?;
+                let events = self.events();
+                if !events.is_empty() {
+                    room.delivered(events.iter().map(|event| event.id().clone()).collect());
+                    return Some(events);
+                }
+                if self.passed > CURSOR_LAG_MAX {
+                    room.passed(self.position);
+                    self.passed = 0;
+                }
             }
             let read = tokio::select! {
                 biased;
@@ -213,30 +245,41 @@ async fn find_cursor(
     }
 }
 
-/// Applies all ticks that began before `stop`; answers the first one that did not.
-async fn catch_up(
-    reader: &mut Reader,
-    database: &mut Database,
-    stop: u64,
-    sys: &Sys,
-) -> Result<Option<state::Tick>, String> {
-    let mut failures = 0;
-    loop {
-        match reader.next().await {
-            Ok(Read::Tick(tick)) if tick.first.get() >= stop => return Ok(Some(tick)),
-            Ok(Read::Tick(tick)) => {
-                let writes = reader.tick(&tick);
-                if let Err(error) = database.apply(writes) {
-                    left_out(&tick, &error);
+/// The rows of a stream, as far as it was read.
+struct View {
+    reader: Reader,
+    database: Database,
+}
+
+impl View {
+    /// Applies all ticks that began before `stop`; answers the first one that did not.
+    async fn catch_up(&mut self, stop: u64, sys: &Sys) -> Result<Option<state::Tick>, String> {
+        let mut failures = 0;
+        loop {
+            match self.reader.next().await {
+                Ok(Read::Tick(tick)) if tick.first.get() >= stop => return Ok(Some(tick)),
+                Ok(Read::Tick(tick)) => {
+                    self.apply(&tick);
+                    if tick.last.get() + 1 >= stop && self.reader.is_up_to_date() {
+                        return Ok(None);
+                    }
                 }
-                if tick.last.get() + 1 >= stop && reader.is_up_to_date() {
-                    return Ok(None);
-                }
+                Ok(Read::UpToDate | Read::Closed) => return Ok(None),
+                Err(error) => pause(error, &mut failures, sys).await?,
             }
-            Ok(Read::UpToDate | Read::Closed) => return Ok(None),
-            Err(error) => pause(error, &mut failures, sys).await?,
         }
     }
+
+    fn apply(&mut self, tick: &state::Tick) {
+        let writes = self.reader.tick(tick);
+        if let Err(error) = self.database.apply(writes) {
+            left_out(tick, &error);
+        }
+    }
+}
+
+fn is_cursor(entry: &Entry) -> bool {
+    matches!(entry, Entry::Write(write) if write.type_name.as_str() == cursor::TYPE)
 }
 
 /// Waits before the next attempt, or gives up.

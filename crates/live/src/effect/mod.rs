@@ -12,6 +12,7 @@ use std::{fmt, future::Future, pin::Pin, sync::Arc};
 use query::{ChangeKind, Query};
 use sys::Task;
 
+pub(crate) use self::cursor::{TYPE as CURSOR_TYPE, position as cursor_position};
 pub use self::{
     acker::{CommitError, Rows},
     event::{Context, Event, EventId, HandlerError},

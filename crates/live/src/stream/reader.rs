@@ -2,9 +2,9 @@
 
 use std::{collections::VecDeque, sync::Arc};
 
-use log::{Chunk, Freshness, HeadError, ReadError};
+use log::{Chunk, Freshness, HeadError, OffsetTrimmed, ReadError};
 use query::{CollectionId, Meta, Origin, Tick, Write};
-use state::{Control, Entry, Ticks};
+use state::{Body, Control, Entry, Past, Ticks, TxId};
 use wire::{Offset, Position, ReadFrom};
 
 use super::{Stream, Types, seen::Seen, writer::StreamWriter};
@@ -17,6 +17,8 @@ pub(crate) struct Reader {
     client: String,
     seen: Arc<Seen>,
     next: Option<Offset>,
+    /// The place where it was is not kept any more.
+    lost: Option<OffsetTrimmed>,
     ticks: Ticks,
     ready: VecDeque<state::Tick>,
     is_up_to_date: bool,
@@ -57,6 +59,7 @@ impl Reader {
             client,
             seen,
             next: None,
+            lost: None,
             ticks: Ticks::new(),
             ready: VecDeque::new(),
             is_up_to_date: false,
@@ -82,12 +85,35 @@ impl Reader {
                 self.is_up_to_date = false;
             }
             let from = self.next.map_or(ReadFrom::Start, ReadFrom::At);
-            let chunk = self.stream.log.read(&self.stream.address, from, READ_BYTES).await?;
-            self.take(&chunk);
+            let chunk = match self.stream.log.read(&self.stream.address, from, READ_BYTES).await {
+                // A compaction has passed it; what is kept may say all the same.
+                Err(ReadError::Trimmed(fact)) if self.next.take().is_some() => {
+                    self.lost = Some(fact);
+                    continue;
+                }
+                answer => answer?,
+            };
+            match self.lost.take() {
+                Some(fact) if !self.ticks_go_on(&chunk) => {
+                    return Err(ReadError::Trimmed(fact).into());
+                }
+                _ => self.take(&chunk),
+            }
             if self.is_up_to_date && self.ready.is_empty() {
                 return Ok(Read::UpToDate);
             }
         }
+    }
+
+    /// True if nothing is missing before a chunk, or a snapshot stands for it.
+    fn ticks_go_on(&self, chunk: &Chunk) -> bool {
+        let is_snapshot = |message| {
+            let event = state::decode(message);
+            event.headers.position.is_some()
+                && matches!(event.body, Body::Control(Control::SnapshotStart))
+        };
+        chunk.start.position <= self.ticks.covered()
+            || chunk.messages().next().is_some_and(is_snapshot)
     }
 
     fn take(&mut self, chunk: &Chunk) {
@@ -109,14 +135,18 @@ impl Reader {
 
     /// What a tick of the stream is to the database.
     pub(crate) fn tick(&self, tick: &state::Tick) -> Tick {
-        let is_own = tick.txid.as_ref().is_some_and(|txid| {
-            txid.as_str().strip_prefix(&self.client).is_some_and(|rest| rest.starts_with('.'))
-        });
-        let origin = if is_own { Origin::Local } else { Origin::Remote };
+        let origin = self.origin(tick.txid.as_ref());
         let mut writes = Vec::with_capacity(tick.entries().len());
         for (position, entry) in tick.entries() {
             match entry {
-                Entry::Write(write) => writes.extend(self.write(write, *position, origin)),
+                Entry::Write(write) => {
+                    // A row stands where it was written first, whoever wrote it last.
+                    let (position, origin) = match &write.past {
+                        Some(past) => (past.inserted, self.origin(past.txid.as_ref())),
+                        None => (*position, origin),
+                    };
+                    writes.extend(self.write(write, position, origin));
+                }
                 Entry::Control(Control::Reset, _) => {
                     writes.extend(self.types.values().map(|(id, _)| (*id, Write::Truncate)));
                 }
@@ -124,6 +154,14 @@ impl Reader {
             }
         }
         Tick { writes, retires: Vec::new() }
+    }
+
+    /// Who wrote a transaction.
+    fn origin(&self, txid: Option<&TxId>) -> Origin {
+        let is_own = txid.is_some_and(|txid| {
+            txid.as_str().strip_prefix(&self.client).is_some_and(|rest| rest.starts_with('.'))
+        });
+        if is_own { Origin::Local } else { Origin::Remote }
     }
 
     fn write(
@@ -187,15 +225,11 @@ impl Reader {
     fn bring(&self, db: &Db, writer: &StreamWriter, tick: &state::Tick) {
         writer.note(&self.types, tick);
         let mut writes = self.tick(tick);
-        if let Some(txid) = &tick.txid {
-            writes.retires.extend(writer.retired(txid.as_str()));
-        }
+        writes.retires.extend(txids(tick).filter_map(|txid| writer.retired(txid.as_str())));
         if let Err(error) = db.apply(writes) {
             left_out(tick, &error);
         }
-        if let Some(txid) = &tick.txid {
-            self.seen.add(txid.as_str());
-        }
+        txids(tick).for_each(|txid| self.seen.add(txid.as_str()));
     }
 
     fn caught_up(&self, db: &Db) {
@@ -206,6 +240,15 @@ impl Reader {
     fn tell(&self, db: &Db, status: &Status) {
         self.types.values().for_each(|(id, _)| db.set_status(*id, status.clone()));
     }
+}
+
+/// The transactions that a tick shows: its own, or those that the rows of a snapshot come from.
+fn txids(tick: &state::Tick) -> impl Iterator<Item = &TxId> {
+    let pasts = tick.entries().iter().filter_map(|(_, entry)| match entry {
+        Entry::Write(write) => write.past.as_deref().and_then(|Past { txid, .. }| txid.as_ref()),
+        _ => None,
+    });
+    tick.txid.iter().chain(pasts)
 }
 
 /// Rows of a stream are put, never inserted, and their keys were read with them: this is a fault.

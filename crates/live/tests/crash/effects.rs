@@ -1,8 +1,8 @@
 //! A durable effect in a real process that is killed at each of its durable writes: every
 //! transition is delivered, and what its handler commits is written once.
 //!
-//! The child writes messages, lets them enter and leave a query, and answers every transition by a
-//! row.
+//! The child writes messages, lets them enter and leave a query, answers every transition by a row,
+//! and compacts the stream all the while.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -53,14 +53,14 @@ async fn live(dir: PathBuf, sys: Sys) {
     let json = "application/json".parse().unwrap();
     let create = Create { content_type: Some(json), ..Create::default() };
     let _ = log.create(&address, create).await.unwrap();
-    let db = StreamDb::builder(log, address, &sys).with::<Message>().with::<Answer>();
-    let db = db.open().unwrap();
+    let db = StreamDb::builder(log.clone(), address.clone(), &sys);
+    let db = db.with::<Message>().with::<Answer>().open().unwrap();
     db.ready().await.unwrap();
     let open = live::from::<Message>().filter(Message::is_open.eq(true));
     let (seen, effect) = (dir.join("seen"), db.durable_effect("answer", open));
     let answer = move |event, context| answer(seen.clone(), event, context);
     let effect = effect.on_enter(answer.clone()).on_exit(answer).start().unwrap();
-    write(&db).await;
+    write(&db, async || compact(&log, &address, &sys).await).await;
     let answers = db.rows::<Answer>().unwrap();
     let mut changes = answers.changes().unwrap();
     while answers.len() < 2 * MESSAGES {
@@ -69,8 +69,16 @@ async fn live(dir: PathBuf, sys: Sys) {
     effect.dispose().await;
 }
 
-/// Every message is opened, and closed again.
-async fn write(db: &StreamDb) {
+/// Forgets how the rows came to be, as often as it takes while others write.
+async fn compact(log: &Arc<dyn Log>, address: &Address, sys: &Sys) {
+    while let Err(error) = live::compact(log, address.clone(), sys).run().await {
+        assert!(matches!(error, live::CompactError::Moved), "{error}");
+        tokio::task::yield_now().await;
+    }
+}
+
+/// Every message is opened, and closed again; between, the stream is compacted.
+async fn write(db: &StreamDb, compact: impl AsyncFn()) {
     let messages = db.rows::<Message>().unwrap();
     for number in 0..MESSAGES {
         let id = format!("m{number}");
@@ -82,6 +90,7 @@ async fn write(db: &StreamDb) {
             let closed = messages.update(id.as_str(), |row| row.is_open = false);
             closed.unwrap().settled().await.unwrap();
         }
+        compact().await;
     }
 }
 

@@ -215,12 +215,7 @@ fn rows_that_are_data_work_in_the_same_queries() {
     run(|sys| async move {
         let db = Db::new(&sys);
         let messages = db.local::<Message>().unwrap();
-        let column = |name: &str, kind| live::ColumnDef {
-            name: name.into(),
-            kind,
-            is_required: true,
-            json_schema: live::Value::Null,
-        };
+        let column = |name, kind| live::ColumnDef::new(name, kind).required();
         let columns = [column("of", live::Kind::Text), column("stars", live::Kind::Number)];
         let schema = live::Schema::declared("id", columns);
         let ratings = db.local_dynamic("rating", schema).unwrap();

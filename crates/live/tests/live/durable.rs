@@ -11,19 +11,19 @@ use crate::{Message, Reply, Status, log_with_stream, message, open, run};
 
 /// A handler that answers each pending message once, but only as often as it is allowed to.
 #[derive(Clone)]
-struct Answering {
-    seen: Arc<Mutex<Vec<EventId>>>,
-    allowed: Arc<Semaphore>,
-    news: Arc<Notify>,
+pub(crate) struct Answering {
+    pub(crate) seen: Arc<Mutex<Vec<EventId>>>,
+    pub(crate) allowed: Arc<Semaphore>,
+    pub(crate) news: Arc<Notify>,
 }
 
 impl Answering {
-    fn new(times: usize) -> Self {
+    pub(crate) fn new(times: usize) -> Self {
         let allowed = Arc::new(Semaphore::new(times));
         Self { seen: Arc::default(), allowed, news: Arc::default() }
     }
 
-    fn start(&self, db: &StreamDb) -> Effect {
+    pub(crate) fn start(&self, db: &StreamDb) -> Effect {
         let this = self.clone();
         let pending = live::from::<Message>().filter(Message::status.eq(Status::Pending));
         let effect = db.durable_effect("answer", pending).on_enter(move |event, context| {
@@ -43,7 +43,7 @@ impl Answering {
         Ok(())
     }
 
-    async fn until(&self, count: usize) -> Vec<EventId> {
+    pub(crate) async fn until(&self, count: usize) -> Vec<EventId> {
         loop {
             let news = self.news.notified();
             let seen = self.seen.lock().clone();
@@ -55,7 +55,7 @@ impl Answering {
     }
 }
 
-async fn replies(db: &StreamDb, count: usize) -> Vec<String> {
+pub(crate) async fn replies(db: &StreamDb, count: usize) -> Vec<String> {
     let replies = db.rows::<Reply>().unwrap();
     let mut changes = replies.changes().unwrap();
     while replies.len() < count {
@@ -64,7 +64,7 @@ async fn replies(db: &StreamDb, count: usize) -> Vec<String> {
     replies.rows().iter().map(|row| row.to.clone()).collect()
 }
 
-async fn write(db: &StreamDb, ids: &[&str]) {
+pub(crate) async fn write(db: &StreamDb, ids: &[&str]) {
     let messages = db.rows::<Message>().unwrap();
     for id in ids {
         messages.insert(message(id, Status::Pending)).unwrap().settled().await.unwrap();

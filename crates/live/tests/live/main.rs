@@ -2,12 +2,15 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod collections;
+mod compact;
+mod compact_effects;
 mod durable;
 mod effects;
 mod on_demand;
 mod outbox;
 mod stream;
 mod weather;
+mod wrapped;
 
 use std::{sync::Arc, time::Duration};
 

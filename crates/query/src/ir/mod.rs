@@ -7,6 +7,7 @@ use std::fmt;
 
 use smol_str::SmolStr;
 
+pub(crate) use self::subset::subsets;
 pub use self::{json::BadQuery, subset::Subset};
 use crate::value::Value;
 

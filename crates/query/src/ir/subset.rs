@@ -2,7 +2,8 @@
 
 use smol_str::SmolStr;
 
-use super::{Expr, Form, Include, JoinKind, Order, Query, Rows, Source, may_be_missing};
+use super::{Expr, JoinKind, Order, Query, Rows, Source, may_be_missing};
+use crate::definition::Definitions;
 
 /// Some of the rows of a collection.
 #[derive(Clone, Debug, PartialEq)]
@@ -36,42 +37,41 @@ impl Subset {
     }
 }
 
-impl Query {
-    /// The rows that the answer may depend on, collection by collection. Rows beyond these may be
-    /// missing without a difference, as long as no row leaves a window.
-    #[must_use]
-    pub fn subsets(&self) -> Vec<(SmolStr, Subset)> {
-        let mut found = Vec::new();
-        collect(self, &mut found);
-        found
-    }
+/// The rows that an answer may depend on, collection by collection.
+pub(crate) fn subsets(query: &Query, definitions: &Definitions) -> Vec<(SmolStr, Subset)> {
+    let mut found = Vec::new();
+    collect(query, definitions, &mut found);
+    found
 }
 
-fn collect(query: &Query, found: &mut Vec<(SmolStr, Subset)>) {
+fn collect(query: &Query, definitions: &Definitions, found: &mut Vec<(SmolStr, Subset)>) {
     for (slot, source) in query.sources().enumerate() {
         match &source.rows {
-            Rows::Collection(name) => {
-                let subset = subset(query, slot, source);
-                if !found.iter().any(|(own, other)| own == name && *other == subset) {
-                    found.push((name.clone(), subset));
+            Rows::Collection(name) => match definitions.get(name) {
+                Some(defined) => collect(defined, definitions, found),
+                None => {
+                    let subset = subset(query, slot, source);
+                    if !found.iter().any(|(own, other)| own == name && *other == subset) {
+                        found.push((name.clone(), subset));
+                    }
                 }
-            }
-            Rows::Query(inner) => collect(inner, found),
-            Rows::Union(all) => all.iter().for_each(|inner| collect(inner, found)),
+            },
+            Rows::Query(inner) => collect(inner, definitions, found),
+            Rows::Union(all) => all.iter().for_each(|inner| collect(inner, definitions, found)),
         }
     }
     for (_, expr) in query.select.iter().flatten() {
-        included(expr, found);
+        included(expr, definitions, found);
     }
 }
 
-fn included(expr: &Expr, found: &mut Vec<(SmolStr, Subset)>) {
+fn included(expr: &Expr, definitions: &Definitions, found: &mut Vec<(SmolStr, Subset)>) {
     if let Expr::Include(include) = expr {
-        let Include { query, form: Form::List | Form::Text | Form::One } = &**include;
         // Its window counts per outer row.
-        collect(&Query { limit: None, offset: 0, ..query.clone() }, found);
+        let whole = Query { limit: None, offset: 0, ..include.query.clone() };
+        collect(&whole, definitions, found);
     }
-    expr.children().iter().for_each(|child| included(child, found));
+    expr.children().iter().for_each(|child| included(child, definitions, found));
 }
 
 fn subset(query: &Query, slot: usize, source: &Source) -> Subset {
@@ -157,7 +157,7 @@ mod tests {
             let json = subset.query(&name).to_json();
             (name.to_string(), json)
         };
-        query.subsets().into_iter().map(text).collect()
+        super::subsets(&query, &Definitions::new()).into_iter().map(text).collect()
     }
 
     fn same(json: &str) -> String {

@@ -7,9 +7,10 @@ use serde::{
     de::{IgnoredAny, MapAccess, Visitor},
 };
 use serde_json::value::RawValue;
+use wire::Position;
 
 use super::{Body, Change, Control, Event, Headers, Operation, Skip};
-use crate::{json::Text, name};
+use crate::{json::Text, name, place};
 
 /// Reads one message of a stream.
 ///
@@ -102,6 +103,10 @@ fn checked_name(raw: &RawValue) -> Option<Cow<'_, str>> {
     string(raw).filter(|text| name::check(text).is_ok())
 }
 
+fn position(raw: &RawValue) -> Option<Position> {
+    string(raw).and_then(|text| place::read(&text))
+}
+
 /// The text of a JSON string; none if the value is something else or no Unicode text.
 fn string(raw: &RawValue) -> Option<Cow<'_, str>> {
     let inner = raw.get().strip_prefix('"')?.strip_suffix('"')?;
@@ -168,6 +173,8 @@ impl<'de> Visitor<'de> for HeadersVisitor {
                 "txid" => raw.headers.txid = checked_name(value),
                 "timestamp" => raw.headers.timestamp = string(value),
                 "offset" => raw.headers.offset = string(value),
+                place::POSITION => raw.headers.position = position(value),
+                place::INSERTED => raw.headers.inserted = position(value),
                 _ => raw.headers.other.push((name, value)),
             }
         }

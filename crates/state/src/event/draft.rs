@@ -4,7 +4,7 @@ use serde_json::Value;
 use wire::{BadMessages, Messages, Timestamp};
 
 use super::Operation;
-use crate::{BadPatch, Json, Key, TxId, TypeName};
+use crate::{BadPatch, Json, Key, TxId, TypeName, place};
 
 /// A change event on its way to a stream.
 ///
@@ -37,7 +37,8 @@ pub struct Draft {
 #[error("the header {0:?} is not free: the protocol gives it a meaning")]
 pub struct BadHeader(pub String);
 
-const RESERVED: [&str; 5] = ["operation", "control", "txid", "timestamp", "offset"];
+const RESERVED: [&str; 7] =
+    ["operation", "control", "txid", "timestamp", "offset", place::POSITION, place::INSERTED];
 
 impl Draft {
     /// A new row.

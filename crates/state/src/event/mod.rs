@@ -6,7 +6,7 @@ mod draft;
 use std::{borrow::Cow, fmt};
 
 use serde_json::value::RawValue;
-use wire::Offset;
+use wire::{Offset, Position};
 
 pub use decode::decode;
 pub use draft::{BadHeader, Draft, transaction};
@@ -58,6 +58,10 @@ pub struct Headers<'a> {
     pub timestamp: Option<Cow<'a, str>>,
     /// The offset that a server noted, or that a control refers to.
     pub offset: Option<Cow<'a, str>>,
+    /// Where the message stood before a snapshot wrote it again; [`Places`](crate::Places) reads it.
+    pub position: Option<Position>,
+    /// Where the row was made that a snapshot wrote again.
+    pub inserted: Option<Position>,
     other: Vec<(Cow<'a, str>, &'a RawValue)>,
 }
 
@@ -92,7 +96,7 @@ pub enum Operation {
 pub enum Control {
     /// All rows are void.
     Reset,
-    /// A complete snapshot of the state begins; a hint, no more.
+    /// A complete snapshot of the state begins; a hint, unless it says how far it reaches.
     SnapshotStart,
     /// It ends here; a hint, no more.
     SnapshotEnd,

@@ -1,0 +1,106 @@
+//! A stream up to a place, and what must be known of it before anything is written.
+
+use std::collections::BTreeMap;
+
+use log::Chunk;
+use state::{Body, Json, Place, Places, Skip, decode};
+use sys::Sys;
+use wire::{Offset, Position, ReadFrom};
+
+use super::CompactError;
+use crate::{caps::READ_BYTES, effect, retry::Retry, stream::Stream};
+
+/// Reads a stream from its start to a certain end.
+pub(super) struct History<'a> {
+    stream: &'a Stream,
+    sys: &'a Sys,
+    next: Option<Offset>,
+    end: Offset,
+}
+
+impl<'a> History<'a> {
+    pub(super) fn new(stream: &'a Stream, sys: &'a Sys, end: Offset) -> Self {
+        Self { stream, sys, next: None, end }
+    }
+
+    /// The next messages; none at the end.
+    pub(super) async fn next(&mut self) -> Result<Option<Chunk>, CompactError> {
+        if self.next == Some(self.end) {
+            return Ok(None);
+        }
+        let chunk = self.read().await?;
+        if chunk.next > self.end {
+            return Err(CompactError::Moved);
+        }
+        self.next = Some(chunk.next);
+        Ok(Some(chunk))
+    }
+
+    async fn read(&self) -> Result<Chunk, CompactError> {
+        let from = self.next.map_or(ReadFrom::Start, ReadFrom::At);
+        let (retry, mut failures) = (Retry::default(), 0);
+        loop {
+            match self.stream.log.read(&self.stream.address, from, READ_BYTES).await {
+                Err(error) if error.is_retryable() && failures < retry.attempts_max => {
+                    failures += 1;
+                    self.sys.clock.sleep(retry.pause(failures, &self.sys.chance)).await;
+                }
+                answer => return Ok(answer?),
+            }
+        }
+    }
+}
+
+/// The messages of a chunk, and where they lie.
+pub(super) fn lying(chunk: &Chunk) -> impl Iterator<Item = (Position, &[u8])> {
+    (chunk.start.position.get()..).map(Position::new).zip(chunk.messages())
+}
+
+/// What must be known of a stream before it is compacted.
+#[derive(Default)]
+pub(super) struct Survey {
+    /// The first message that is none of the State Protocol.
+    pub(super) odd: Option<(Position, Skip)>,
+    /// The cursors of durable effects, by their names.
+    cursors: BTreeMap<String, Json>,
+}
+
+impl Survey {
+    pub(super) async fn of(mut history: History<'_>) -> Result<Self, CompactError> {
+        let (mut survey, mut places) = (Self::default(), Places::default());
+        while let Some(chunk) = history.next().await? {
+            for (lies, message) in lying(&chunk) {
+                let event = decode(message);
+                match places.place(lies, &event) {
+                    Place::At(position) | Place::Row(position) => survey.note(position, event.body),
+                    Place::Anew(_) | Place::Known => {}
+                }
+            }
+        }
+        Ok(survey)
+    }
+
+    fn note(&mut self, position: Position, body: Body<'_>) {
+        match body {
+            Body::Skipped(reason) if self.odd.is_none() => self.odd = Some((position, reason)),
+            // A reset voids rows, but no effect forgets where it was.
+            Body::Change(change) if change.type_name == effect::CURSOR_TYPE => match change.value {
+                Some(value) => {
+                    self.cursors.insert(change.key.into_owned(), Json::from(value));
+                }
+                None => drop(self.cursors.remove(&*change.key)),
+            },
+            Body::Change(_) | Body::Control(_) | Body::Skipped(_) => {}
+        }
+    }
+
+    /// The positions that effects still need.
+    pub(super) fn cursors(&self) -> Result<impl Iterator<Item = Position>, CompactError> {
+        let position = |(effect, cursor): (&String, &Json)| {
+            let position = effect::cursor_position(cursor);
+            position.ok_or_else(|| CompactError::BadCursor { effect: effect.clone() })
+        };
+        let positions = self.cursors.iter().map(position).collect::<Result<Vec<_>, _>>()?;
+        Ok(positions.into_iter())
+    }
+}

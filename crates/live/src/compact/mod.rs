@@ -1,0 +1,191 @@
+//! Compaction: a stream that forgets how its rows came to be, and nothing else.
+//!
+//! ```text
+//! before   a  b  a' c  b'  a' …                     T
+//! after    ─── trimmed ────────────────────────────│ start │ rows before h │ copies h..T │ end │
+//! ```
+//!
+//! The rows are those of the position `h`, the oldest that anybody still needs; what came after it
+//! is copied. Every message says where it stood ([`state::Places`]), so a reader that is connected
+//! passes over the snapshot, and one that begins there sees the old positions. A crash before the
+//! trim changes nothing for anybody.
+
+mod error;
+mod fold;
+mod history;
+mod pen;
+
+use std::sync::Arc;
+
+use log::{Head, Log};
+use sys::Sys;
+use wire::{Address, Offset, Position};
+
+pub use self::error::CompactError;
+use self::{fold::Fold, history::History, history::Survey, pen::Pen};
+use crate::stream::Stream;
+
+/// Begins to compact a stream of State Protocol messages: [`Compaction::run`] does it.
+///
+/// ```
+/// # use log::Log;
+/// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
+/// # let sys = sys::Sys::real();
+/// # let log: std::sync::Arc<dyn Log> = std::sync::Arc::new(log::MemoryLog::new(&sys));
+/// # let stream: wire::Address = "chats/1".parse::<wire::StreamPath>()?.into();
+/// # let json = log::Create { content_type: Some("application/json".parse()?), ..Default::default() };
+/// # let _ = log.create(&stream, json).await?;
+/// # for n in 0..100 {
+/// #     let put = format!(r#"{{"type":"n","key":"n","value":{n},"headers":{{"operation":"upsert"}}}}"#);
+/// #     let _ = log.append(&stream, log::Append::messages(wire::Messages::one(put)?)).await?;
+/// # }
+/// let compacted = live::compact(&log, stream, &sys).run().await?;
+/// assert_eq!((compacted.rows, compacted.before.messages), (1, 100));
+/// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn compact(log: &Arc<dyn Log>, address: impl Into<Address>, sys: &Sys) -> Compaction {
+    let stream = Stream { log: log.clone(), address: address.into() };
+    Compaction { stream, sys: sys.clone(), hold: None, odd: Odd::Refused }
+}
+
+/// A compaction on its way.
+#[derive(Debug)]
+#[must_use = "nothing happens before it is run"]
+pub struct Compaction {
+    stream: Stream,
+    sys: Sys,
+    hold: Option<Position>,
+    odd: Odd,
+}
+
+/// What becomes of messages that are none of the State Protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Odd {
+    /// The stream is left alone.
+    Refused,
+    /// They are lost.
+    Dropped,
+}
+
+/// What a compaction came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Compacted {
+    /// Rows that stand for all that was before [`reach`](Self::reach).
+    pub rows: u64,
+    /// Where history begins now: no event before it can be told again.
+    pub reach: Position,
+    /// What the stream held.
+    pub before: Size,
+    /// What it holds; the same if there was nothing to gain, and so nothing was done.
+    pub after: Size,
+}
+
+/// What a stream holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Size {
+    /// In messages.
+    pub messages: u64,
+    /// In bytes.
+    pub bytes: u64,
+}
+
+impl Compaction {
+    /// Keeps everything from this position on as it is. The lowest one counts, and cursors of
+    /// durable effects hold by themselves.
+    pub fn hold(mut self, position: Position) -> Self {
+        self.hold = Some(self.hold.map_or(position, |other| other.min(position)));
+        self
+    }
+
+    /// Goes on even if there are messages that are none of the State Protocol, and loses them.
+    pub fn drop_unreadable(mut self) -> Self {
+        self.odd = Odd::Dropped;
+        self
+    }
+
+    /// Tells what it would come to, and does nothing.
+    ///
+    /// # Errors
+    /// If the stream cannot be compacted.
+    pub async fn plan(&self) -> Result<Compacted, CompactError> {
+        let head = self.head().await?;
+        let pen = Pen::dry(head.tail);
+        Ok(self.write(&head, pen).await?.0)
+    }
+
+    /// Does it: writes the snapshot, then trims the stream to it.
+    ///
+    /// # Errors
+    /// If the stream cannot be compacted, or was written to meanwhile. What the stream says is the
+    /// same in any case.
+    pub async fn run(self) -> Result<Compacted, CompactError> {
+        let head = self.head().await?;
+        let pen = Pen::wet(&self.stream, &self.sys, head.tail);
+        let (compacted, outcome) = self.write(&head, pen).await?;
+        if outcome == Outcome::Written {
+            let trimmed = self.stream.log.trim(&self.stream.address, head.tail).await;
+            trimmed.map_err(CompactError::Trim)?;
+        }
+        Ok(compacted)
+    }
+
+    /// The stream, if it can be compacted at all.
+    async fn head(&self) -> Result<Head, CompactError> {
+        let capabilities = self.stream.log.capabilities();
+        if !capabilities.trim || !capabilities.expected_offset {
+            return Err(CompactError::Unsupported);
+        }
+        let head = self.stream.log.head(&self.stream.address).await?;
+        if head.closed {
+            return Err(CompactError::Closed);
+        }
+        if !head.content_type.is_json() {
+            return Err(CompactError::NotJson(head.content_type));
+        }
+        Ok(head)
+    }
+
+    async fn write(&self, head: &Head, mut pen: Pen) -> Result<(Compacted, Outcome), CompactError> {
+        let survey = Survey::of(History::new(&self.stream, &self.sys, head.tail)).await?;
+        if let (Odd::Refused, Some((position, reason))) = (self.odd, survey.odd) {
+            return Err(CompactError::NotState { position, reason });
+        }
+        let limit = survey.cursors()?.chain(self.hold).min().unwrap_or(head.tail.position);
+        let before = between(head.earliest, head.tail);
+        let mut history = History::new(&self.stream, &self.sys, head.tail);
+        let mut fold = Fold::new(limit.min(head.tail.position), head.tail);
+        while let Some(chunk) = history.next().await? {
+            for (lies, message) in history::lying(&chunk) {
+                fold.take(lies, message);
+                fold.write(&mut pen).await?;
+            }
+            if fold.is_in_vain() {
+                break;
+            }
+        }
+        fold.end();
+        fold.write(&mut pen).await?;
+        let (rows, reach) = (fold.rows(), fold.reach());
+        if fold.is_in_vain() {
+            return Ok((Compacted { rows, reach, before, after: before }, Outcome::InVain));
+        }
+        let after = pen.finish().await?;
+        Ok((Compacted { rows, reach, before, after }, Outcome::Written))
+    }
+}
+
+/// Whether there was anything to gain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Outcome {
+    Written,
+    InVain,
+}
+
+fn between(start: Offset, end: Offset) -> Size {
+    Size {
+        messages: end.position.get() - start.position.get(),
+        bytes: end.byte.get() - start.byte.get(),
+    }
+}

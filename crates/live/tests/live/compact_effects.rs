@@ -1,0 +1,298 @@
+//! Durable effects of streams that are compacted.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use live::{CompactError, Compacted, StreamDb, compact};
+use log::{Append, Log};
+use proptest::prelude::*;
+use state::{State, Ticks};
+use sys::Sys;
+use tokio::sync::Semaphore;
+use wire::{Address, Messages, Position, ReadFrom};
+
+use crate::{
+    Message, Reply, Status,
+    durable::{Answering, replies, write},
+    log_with_stream, message, open, run,
+};
+
+/// What may happen to a session with one effect.
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    /// A message comes.
+    Write,
+    /// Two come in one transaction.
+    Twins,
+    /// The oldest message that is pending leaves the query.
+    Leave,
+    /// One more is answered.
+    Answer,
+    /// The runner dies, and another takes over.
+    Restart,
+    Compact,
+}
+
+fn any_step() -> impl Strategy<Value = Step> {
+    use Step::*;
+    prop::sample::select(vec![
+        Write, Write, Twins, Leave, Answer, Answer, Restart, Compact, Compact,
+    ])
+}
+
+async fn compacted(log: &Arc<dyn Log>, address: &Address, sys: &Sys) -> Compacted {
+    loop {
+        match compact(log, address.clone(), sys).run().await {
+            Err(CompactError::Moved) => tokio::task::yield_now().await,
+            answer => return answer.unwrap(),
+        }
+    }
+}
+
+/// The rows of a stream, whatever their types.
+async fn state(log: &Arc<dyn Log>, address: &Address) -> State {
+    let (mut state, mut ticks) = (State::new(), Ticks::new());
+    let chunk = log.read(address, ReadFrom::Start, 64 << 20).await.unwrap();
+    let first = chunk.start.position.get();
+    for (lies, message) in (first..).map(Position::new).zip(chunk.messages()) {
+        ticks.push(lies, message).into_iter().for_each(|tick| drop(state.apply(tick)));
+    }
+    ticks.up_to_date().into_iter().for_each(|tick| drop(state.apply(tick)));
+    state
+}
+
+async fn has_begun(log: &Arc<dyn Log>, address: &Address) {
+    while log.head(address).await.unwrap().tail.position.get() == 0 {
+        tokio::task::yield_now().await;
+    }
+}
+
+/// Every message is answered once, under the position where it was written.
+async fn tells_the_same(steps: Vec<Step>) {
+    let sys = Sys::real();
+    let (log, address) = log_with_stream(&sys).await;
+    let db = open(&log, &address, &sys);
+    db.ready().await.unwrap();
+    let mut answering = Answering::new(0);
+    let mut effect = answering.start(&db);
+    has_begun(&log, &address).await;
+    let (mut count, mut allowed) = (0, 0);
+    for (number, step) in steps.into_iter().enumerate() {
+        let messages = db.rows::<Message>().unwrap();
+        match step {
+            Step::Write => {
+                write(&db, &[&format!("m{number:03}")]).await;
+                count += 1;
+            }
+            Step::Twins => {
+                let both = db.transaction(|writes| {
+                    writes.insert(message(&format!("m{number:03}"), Status::Pending))?;
+                    writes.insert(message(&format!("m{number:03}-twin"), Status::Pending))
+                });
+                both.unwrap().settled().await.unwrap();
+                count += 2;
+            }
+            Step::Leave => {
+                let rows = messages.rows();
+                let Some(row) = rows.iter().find(|row| row.status == Status::Pending) else {
+                    continue;
+                };
+                let left = messages.update(row.id.as_str(), |row| row.status = Status::Done);
+                left.unwrap().settled().await.unwrap();
+            }
+            Step::Answer if allowed < count => {
+                allowed += 1;
+                answering.allowed.add_permits(1);
+                replies(&db, allowed).await;
+            }
+            Step::Answer => {}
+            Step::Restart => {
+                drop(effect);
+                // What the dead one was allowed to do is not allowed to its handlers.
+                answering = Answering { allowed: Arc::new(Semaphore::new(0)), ..answering };
+                effect = answering.start(&db);
+            }
+            Step::Compact => drop(compacted(&log, &address, &sys).await),
+        }
+    }
+    answering.allowed.add_permits(10_000);
+    replies(&db, count).await;
+    effect.dispose().await;
+    compacted(&log, &address, &sys).await;
+    let fresh = open(&log, &address, &sys);
+    fresh.ready().await.unwrap();
+    check(&fresh, &answering, count);
+}
+
+fn check(db: &StreamDb, answering: &Answering, count: usize) {
+    let messages = db.rows::<Message>().unwrap();
+    let place = |id: &str| messages.get(id.trim_end_matches("-twin")).unwrap().meta().position;
+    let expected: BTreeSet<_> =
+        messages.rows().iter().map(|row| (place(&row.id).unwrap(), row.id.clone())).collect();
+    let seen: BTreeSet<_> = answering
+        .seen
+        .lock()
+        .iter()
+        .map(|id| (id.position, id.key.as_text().unwrap().to_string()))
+        .collect();
+    assert_eq!(seen, expected);
+    let replies = db.rows::<Reply>().unwrap().rows();
+    let answered: BTreeSet<_> = replies.iter().map(|reply| reply.id.clone()).collect();
+    let expected = expected.iter().map(|(position, id)| format!("re-{id}-{position}"));
+    assert_eq!(answered, expected.collect());
+    assert_eq!(replies.len(), count);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    #[test]
+    fn an_effect_tells_the_same_wherever_its_stream_is_compacted(
+        steps in prop::collection::vec(any_step(), 0..30),
+    ) {
+        run(|_| tells_the_same(steps));
+    }
+}
+
+/// At each point of one story, with the runner alive or dead.
+#[test]
+fn events_keep_their_ids_whenever_the_stream_is_compacted() {
+    use Step::*;
+    let story = [Write, Twins, Answer, Leave, Write, Answer, Twins, Leave, Answer, Write];
+    for at in 0..=story.len() {
+        for cut in [vec![Compact], vec![Restart, Compact], vec![Compact, Restart, Compact]] {
+            run(|_| tells_the_same([&story[..at], &cut, &story[at..]].concat()));
+        }
+    }
+}
+
+async fn fill(log: &Arc<dyn Log>, address: &Address, count: u32) {
+    for batch in 0..count / 50 {
+        let put = |n: u32| {
+            let headers = r#"{"operation":"upsert"}"#;
+            format!(r#"{{"type":"filler","key":"f","value":{n},"headers":{headers}}}"#)
+        };
+        let texts: Vec<_> = (0..50).map(|n| put(batch * 50 + n)).collect();
+        let messages = Messages::copied(texts.iter().map(String::as_bytes)).unwrap();
+        let _ = log.append(address, Append::messages(messages)).await.unwrap();
+    }
+}
+
+/// How far the effect has come, as its cursor says.
+async fn cursor(log: &Arc<dyn Log>, address: &Address, effect: &str) -> u64 {
+    let state = state(log, address).await;
+    let Some(row) = state.get("headwater.cursor", effect) else { return 0 };
+    row.value.read::<serde_json::Value>().unwrap()["position"].as_u64().unwrap()
+}
+
+#[test]
+fn effects_where_nothing_happens_hold_little_history_and_do_not_wake_each_other() {
+    run(|sys| async move {
+        let (log, address) = log_with_stream(&sys).await;
+        let db = open(&log, &address, &sys);
+        db.ready().await.unwrap();
+        let names = ["first", "second", "third"];
+        let effects = names.map(|name| {
+            let effect = db.durable_effect(name, live::from::<Message>());
+            effect.on_enter(|_, _| async { Ok(()) }).start().unwrap()
+        });
+        let total = 4 * live::caps::CURSOR_LAG_MAX as u32 / 50 * 50;
+        fill(&log, &address, total).await;
+        let near = u64::from(total) - live::caps::CURSOR_LAG_MAX as u64 - 100;
+        for name in names {
+            while cursor(&log, &address, name).await < near {
+                tokio::task::yield_now().await;
+            }
+        }
+        for _ in 0..1_000 {
+            tokio::task::yield_now().await;
+        }
+        let tail = log.head(&address).await.unwrap().tail.position.get();
+        assert!(tail < u64::from(total) + 3 * 6, "{tail}: cursors call for cursors");
+        let compacted = compacted(&log, &address, &sys).await;
+        assert!(compacted.after.messages < live::caps::CURSOR_LAG_MAX as u64 + 200);
+        // And they are all still there.
+        write(&db, &["a"]).await;
+        let position = db.rows::<Message>().unwrap().get("a").unwrap().meta().position.unwrap();
+        for name in names {
+            while cursor(&log, &address, name).await <= position {
+                tokio::task::yield_now().await;
+            }
+        }
+        for effect in effects {
+            effect.dispose().await;
+        }
+    });
+}
+
+/// A reset voids rows, but no effect begins anew because of it.
+#[test]
+fn a_cursor_survives_a_reset_and_a_compaction() {
+    run(|sys| async move {
+        let (log, address) = log_with_stream(&sys).await;
+        let db = open(&log, &address, &sys);
+        db.ready().await.unwrap();
+        let first = Answering::new(1);
+        let effect = first.start(&db);
+        has_begun(&log, &address).await;
+        write(&db, &["a"]).await;
+        replies(&db, 1).await;
+        effect.dispose().await;
+        let reset = Messages::one(r#"{"headers":{"control":"reset"}}"#).unwrap();
+        let _ = log.append(&address, Append::messages(reset)).await.unwrap();
+        fill(&log, &address, 100).await;
+        let before = cursor_of(&log, &address).await;
+        compacted(&log, &address, &sys).await;
+        assert_eq!(cursor_of(&log, &address).await, before);
+        let second = Answering::new(9);
+        let effect = second.start(&db);
+        write(&db, &["b"]).await;
+        assert_eq!(second.until(1).await[0].key.as_text().unwrap(), "b");
+        effect.dispose().await;
+    });
+}
+
+/// The last cursor that was written, void or not.
+async fn cursor_of(log: &Arc<dyn Log>, address: &Address) -> Option<String> {
+    let chunk = log.read(address, ReadFrom::Start, 64 << 20).await.unwrap();
+    let values = chunk.messages().filter_map(|message| match state::decode(message).body {
+        state::Body::Change(change) if change.type_name == "headwater.cursor" => {
+            change.value.map(ToString::to_string)
+        }
+        _ => None,
+    });
+    values.last()
+}
+
+/// An effect that is being started for the first time while a compaction is under way: nobody knew
+/// what it needs.
+#[test]
+fn an_effect_whose_beginning_is_not_kept_begins_with_the_rows_there_are() {
+    run(|sys| async move {
+        let (log, address) = log_with_stream(&sys).await;
+        let db = open(&log, &address, &sys);
+        db.ready().await.unwrap();
+        write(&db, &["a", "b"]).await;
+        fill(&log, &address, 50).await;
+        compacted(&log, &address, &sys).await;
+        // Its cursor says where it found the end of the stream, before the snapshot was there.
+        let value = r#"{"start":2,"position":1,"epoch":1}"#;
+        let stale = format!(
+            r#"{{"type":"headwater.cursor","key":"answer","value":{value},"headers":{{"operation":"upsert"}}}}"#
+        );
+        let _ =
+            log.append(&address, Append::messages(Messages::one(stale).unwrap())).await.unwrap();
+        let answering = Answering::new(9);
+        let effect = answering.start(&db);
+        let mut answered = replies(&db, 2).await;
+        answered.sort();
+        assert_eq!(answered, ["a", "b"]);
+        assert!(answering.until(2).await.iter().all(|id| id.position == 51), "before the snapshot");
+        effect.dispose().await;
+        // And goes on from there.
+        let effect = answering.start(&db);
+        write(&db, &["c"]).await;
+        replies(&db, 3).await;
+        assert_eq!(answering.until(3).await.len(), 3);
+        effect.dispose().await;
+    });
+}

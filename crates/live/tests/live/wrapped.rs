@@ -1,0 +1,165 @@
+//! A log that does something else now and then.
+
+use std::{
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+
+use log::{
+    Answer, Append, AppendError, Appended, Capabilities, Chunk, Create, CreateError, Created,
+    Delete, DeleteError, Fork, ForkError, Head, HeadError, List, ListError, Log, Page, ReadError,
+    TrimError, Unavailable, Watch, WatchError,
+};
+use parking_lot::Mutex;
+use tokio::sync::Semaphore;
+use wire::{Address, Glob, Offset, ReadFrom};
+
+/// Another log, and what becomes of calls on their way to it.
+pub(crate) struct Wrapped {
+    inner: Arc<dyn Log>,
+    pub(crate) capabilities: Capabilities,
+    /// Messages that were read.
+    pub(crate) read: AtomicUsize,
+    /// One is taken for each read.
+    pub(crate) reads: Semaphore,
+    /// What happens to the next appends, the last one first.
+    pub(crate) appends: Mutex<Vec<Fate>>,
+}
+
+/// What happens to an append.
+pub(crate) enum Fate {
+    Done,
+    /// It does not happen.
+    Fails,
+    /// It happens, and nobody hears of it.
+    Unheard,
+    /// Somebody else appends first.
+    After(Append),
+}
+
+impl Wrapped {
+    pub(crate) fn new(inner: &Arc<dyn Log>) -> Self {
+        Self {
+            inner: inner.clone(),
+            capabilities: inner.capabilities(),
+            read: AtomicUsize::new(0),
+            reads: Semaphore::new(Semaphore::MAX_PERMITS),
+            appends: Mutex::default(),
+        }
+    }
+
+    /// Lets so many reads through, until others are allowed.
+    pub(crate) fn gated(inner: &Arc<dyn Log>, reads: usize) -> Arc<Self> {
+        Arc::new(Self { reads: Semaphore::new(reads), ..Self::new(inner) })
+    }
+
+    pub(crate) fn fated(inner: &Arc<dyn Log>, mut fates: Vec<Fate>) -> Arc<dyn Log> {
+        fates.reverse();
+        let this = Self::new(inner);
+        *this.appends.lock() = fates;
+        Arc::new(this)
+    }
+}
+
+impl fmt::Debug for Wrapped {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Wrapped")
+    }
+}
+
+impl Log for Wrapped {
+    fn capabilities(&self) -> Capabilities {
+        self.capabilities
+    }
+
+    fn create<'a>(
+        &'a self,
+        address: &'a Address,
+        create: Create,
+    ) -> Answer<'a, Result<Created, CreateError>> {
+        self.inner.create(address, create)
+    }
+
+    fn fork<'a>(
+        &'a self,
+        address: &'a Address,
+        fork: Fork,
+    ) -> Answer<'a, Result<Created, ForkError>> {
+        self.inner.fork(address, fork)
+    }
+
+    fn append<'a>(
+        &'a self,
+        address: &'a Address,
+        append: Append,
+    ) -> Answer<'a, Result<Appended, AppendError>> {
+        let fate = self.appends.lock().pop().unwrap_or(Fate::Done);
+        Box::pin(async move {
+            match fate {
+                Fate::Done => self.inner.append(address, append).await,
+                Fate::Fails => Err(Unavailable::Read("broken".into()).into()),
+                Fate::Unheard => {
+                    let _ = self.inner.append(address, append).await?;
+                    Err(Unavailable::Unreachable("unheard".into()).into())
+                }
+                Fate::After(other) => {
+                    let _ = self.inner.append(address, other).await?;
+                    self.inner.append(address, append).await
+                }
+            }
+        })
+    }
+
+    fn read<'a>(
+        &'a self,
+        address: &'a Address,
+        from: ReadFrom,
+        bytes_max: usize,
+    ) -> Answer<'a, Result<Chunk, ReadError>> {
+        Box::pin(async move {
+            self.reads.acquire().await.unwrap().forget();
+            let chunk = self.inner.read(address, from, bytes_max).await?;
+            self.read.fetch_add(chunk.messages().count(), Ordering::Relaxed);
+            Ok(chunk)
+        })
+    }
+
+    fn tail<'a>(
+        &'a self,
+        address: &'a Address,
+        after: Offset,
+    ) -> Answer<'a, Result<Head, HeadError>> {
+        self.inner.tail(address, after)
+    }
+
+    fn watch(&self, glob: Glob) -> Result<Watch, WatchError> {
+        self.inner.watch(glob)
+    }
+
+    fn head<'a>(&'a self, address: &'a Address) -> Answer<'a, Result<Head, HeadError>> {
+        self.inner.head(address)
+    }
+
+    fn trim<'a>(
+        &'a self,
+        address: &'a Address,
+        before: Offset,
+    ) -> Answer<'a, Result<Head, TrimError>> {
+        self.inner.trim(address, before)
+    }
+
+    fn delete<'a>(
+        &'a self,
+        address: &'a Address,
+        delete: Delete,
+    ) -> Answer<'a, Result<(), DeleteError>> {
+        self.inner.delete(address, delete)
+    }
+
+    fn list<'a>(&'a self, list: List) -> Answer<'a, Result<Page, ListError>> {
+        self.inner.list(list)
+    }
+}
