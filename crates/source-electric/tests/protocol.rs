@@ -5,7 +5,7 @@ mod script;
 
 use std::time::Duration;
 
-use live::{Collection, Db, Retry, Row, Status};
+use live::{Collection, Db, Loading, Retry, Row, Status};
 use serde::{Deserialize, Serialize};
 use source_electric::{BadShape, Following, Replica, Shape, ShapeBuilder};
 use sys::Sys;
@@ -299,6 +299,46 @@ async fn events_are_followed_and_what_is_not_finished_is_not_shown() {
     assert!(asked[1].contains("live=true&live_sse=true"), "{}", asked[1]);
     assert!(asked[2].contains("offset=8_0"), "{}", asked[2]);
     assert!(asked[3].contains("offset=9_0"), "{}", asked[3]);
+}
+
+#[tokio::test]
+async fn on_demand_a_subset_is_asked_for_and_nothing_it_has_is_shown_twice() {
+    let sys = Sys::real();
+    let at = |id, text: &str, txid| {
+        change("insert", id, &format!(r#","text":"{text}","done":"f","note":null"#), txid)
+    };
+    let snapshot = format!(
+        r#"{{"metadata":{{"snapshot_mark":1,"database_lsn":"9","xmin":"40","xmax":"45",
+            "xip_list":["42"]}},"data":[{}]}}"#,
+        at(1, "in the snapshot", 0)
+    );
+    let script = Script::serve([
+        page("h1", "3_0", &[UP]),
+        // A long-poll that is given up for the subset.
+        Reply::waiting(),
+        page("h1", "3_0", &[]).body(&snapshot),
+        // In the snapshot; not in it, as it had not ended; for a row that nobody wants.
+        page("h1", "5_0", &[&at(1, "old", 41), &at(2, "b", 42), &at(9, "unwanted", 43), UP]),
+    ])
+    .await;
+    let db = Db::new(&sys);
+    let shape = builder(&sys, &script).loading(Loading::OnDemand).build().unwrap();
+    let handle = shape.handle();
+    let todos = db.collection::<Todo>(shape).unwrap();
+    todos.ready().await.unwrap();
+    script.asked_for(2).await;
+    let few = db.live(live::from::<Todo>().filter(Todo::id.lt(5))).unwrap();
+    few.ready().await.unwrap();
+    handle.await_txid(42, Duration::from_secs(20)).await.unwrap();
+    assert_eq!(texts(&todos), ["1:in the snapshot", "2:b"]);
+    // What is in the snapshot has come, too.
+    handle.await_txid(41, Duration::from_secs(20)).await.unwrap();
+    let asked = script.asked_for(4).await;
+    assert_eq!(asked[0], "log=changes_only&offset=now&replica=full&table=todos");
+    let subset = "handle=h1&log=changes_only&offset=3_0&replica=full&table=todos \
+        {\"params\":{\"1\":\"5\"},\"where\":\"(\\\"id\\\" < $1)\"}";
+    assert_eq!(asked[2], subset);
+    assert!(asked[3].contains("live=true"), "{}", asked[3]);
 }
 
 #[tokio::test]

@@ -23,6 +23,11 @@ impl Reply {
         Self { status, headers: Vec::new(), body: Vec::new(), cut: None }
     }
 
+    /// No reply at all, until the client hangs up.
+    pub(crate) fn waiting() -> Self {
+        Self::new(0)
+    }
+
     pub(crate) fn header(self, name: &str, value: &str) -> Self {
         let mut reply = self.without(name);
         reply.headers.push((name.to_owned(), value.to_owned()));
@@ -101,7 +106,7 @@ impl Script {
         format!("http://{}/v1/shape", self.address)
     }
 
-    /// The parameters of all requests, once there were so many.
+    /// The parameters and bodies of all requests, once there were so many.
     pub(crate) async fn asked_for(&self, count: usize) -> Vec<String> {
         let mut asked = self.asked.clone();
         asked.wait_for(|asked| asked.len() >= count).await.unwrap().clone()
@@ -113,6 +118,17 @@ impl Script {
     }
 }
 
+/// The parameters of a request, and its body if it has one, once all of it is there.
+fn whole(request: &[u8]) -> Option<String> {
+    let text = std::str::from_utf8(request).ok()?;
+    let (head, body) = text.split_once("\r\n\r\n")?;
+    let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
+    let length: usize = length.map_or(0, |length| length.parse().unwrap());
+    let params = head.split(' ').nth(1)?.split_once('?')?.1;
+    let asked = if length == 0 { params.to_owned() } else { format!("{params} {body}") };
+    (body.len() == length).then_some(asked)
+}
+
 async fn play(mut connection: TcpStream, stage: Arc<Stage>) {
     let mut request = Vec::new();
     loop {
@@ -121,19 +137,19 @@ async fn play(mut connection: TcpStream, stage: Arc<Stage>) {
             Ok(0) | Err(_) => return,
             Ok(length) => request.extend_from_slice(&piece[..length]),
         }
-        if !request.ends_with(b"\r\n\r\n") {
-            continue;
-        }
-        let head = String::from_utf8(std::mem::take(&mut request)).unwrap();
-        let target = head.split(' ').nth(1).unwrap().to_owned();
-        let params = target.split_once('?').map_or("", |(_, params)| params).to_owned();
-        stage.asked.send_modify(|asked| asked.push(params));
+        let Some(asked) = whole(&request) else { continue };
+        request.clear();
+        stage.asked.send_modify(|all| all.push(asked));
         let Some(reply) = stage.replies.lock().await.next() else {
             // Live requests wait; this one for ever.
             let _ = connection.read(&mut piece).await;
             stage.hung_up.send_replace(true);
             return;
         };
+        if reply.status == 0 {
+            let _ = connection.read(&mut piece).await;
+            return;
+        }
         let (bytes, goes_on) = reply.bytes();
         if connection.write_all(&bytes).await.is_err() || !goes_on {
             return;
