@@ -179,6 +179,14 @@ impl Db {
         Ok(rows.into_iter().map(RowRef::new).collect())
     }
 
+    /// The first row of a query, once.
+    ///
+    /// # Errors
+    /// If the query cannot be run.
+    pub fn first<R>(&self, query: Find<R>) -> Result<Option<RowRef<R>>, DbError> {
+        Ok(self.once(query.limit(1))?.pop())
+    }
+
     /// Answers a query once, when all rows it asks for are there.
     ///
     /// # Errors

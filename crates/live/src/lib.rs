@@ -70,7 +70,7 @@ pub use query::{
     Change, ChangeKind, Column, ColumnDef, Columns, Dynamic, Expr, Find, Key, Kind,
     LiveField as Field, LiveRow as Row, Order, Origin, Query, QueryError, Schema, Subset, Value,
     WriteError, avg, collect, count, count_distinct, count_rows, from, from_as, from_query,
-    include, include_one, include_text, max, meta, min, sum,
+    include, include_one, include_text, max, meta, min, sum, union_all,
 };
 pub use retry::Retry;
 pub use row_ref::RowRef;

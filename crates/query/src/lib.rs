@@ -48,7 +48,7 @@ extern crate self as query;
 
 pub use builder::{
     Column, Dynamic, Find, avg, collect, count, count_distinct, count_rows, from, from_as,
-    from_query, include, include_one, include_text, max, meta, min, sum,
+    from_query, include, include_one, include_text, max, meta, min, sum, union_all,
 };
 pub use catalog::{CollectionId, ColumnDef, Kind, Schema};
 pub use database::{Database, DuplicateName, Footprint, Published, QueryId};
