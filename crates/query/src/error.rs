@@ -234,8 +234,8 @@ pub enum WriteError {
     },
     /// A record that was made for another collection.
     #[error(
-        "a record with the columns {found} cannot be a row of {collection:?}, which has {expected}: \
-         make it with `Database::record` for this collection, or of its row type"
+        "a record with the columns {found} cannot be a row of {collection:?}, which has \
+         {expected}: make it with `Database::record` for this collection, or of its row type"
     )]
     ForeignRecord {
         /// The collection.

@@ -129,6 +129,21 @@ pub(crate) struct Ordered {
     pub(crate) reach: usize,
 }
 
+impl Ordered {
+    /// Whether rows of one value come after all rows of another.
+    pub(crate) fn is_after(&self, value: &Value, other: &Value) -> bool {
+        match (value.is_nothing(), other.is_nothing()) {
+            (true, true) => false,
+            (true, false) => self.nulls == Nulls::Last,
+            (false, true) => self.nulls == Nulls::First,
+            (false, false) => match self.direction {
+                Direction::Ascending => value > other,
+                Direction::Descending => value < other,
+            },
+        }
+    }
+}
+
 /// What of a row can be looked up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Probe {

@@ -133,8 +133,12 @@ impl Window {
             return Vec::new();
         }
         let is_empty = self.rows.is_empty();
-        let mut out = if is_empty { self.fill(deltas) } else { self.change(deltas) };
-        if let (Node::Leaf(leaf), Feed::Tick(_, rows)) = (node, feed) {
+        let leaf = match node {
+            Node::Leaf(leaf) => Some(leaf),
+            _ => None,
+        };
+        let mut out = if is_empty { self.fill(deltas) } else { self.change(deltas, leaf) };
+        if let (Some(leaf), Feed::Tick(_, rows)) = (leaf, feed) {
             self.refill(leaf, *rows, &mut out);
             self.trim(leaf);
         }
@@ -199,9 +203,22 @@ impl Window {
         }
     }
 
-    fn change(&mut self, deltas: Vec<Delta>) -> Vec<Delta> {
+    /// Whether a row is not held, as one can tell by its value alone. Most changes are far away.
+    fn is_beyond(&self, leaf: Option<&Leaf>, item: &Item) -> bool {
+        let order = leaf.and_then(|leaf| leaf.watch.order.as_ref());
+        match (&self.held, order, item.first()) {
+            (Held::UpTo(last), Some(order), Some(Some(entry))) => {
+                order.is_after(&order.by.of(entry), &last.value)
+            }
+            _ => false,
+        }
+    }
+
+    fn change(&mut self, deltas: Vec<Delta>, leaf: Option<&Leaf>) -> Vec<Delta> {
         let mut out = Vec::new();
         for Delta { key, old, new } in deltas {
+            let old = old.filter(|item| !self.is_beyond(leaf, item));
+            let new = new.filter(|item| !self.is_beyond(leaf, item));
             let from = old.map(|item| self.sorting.place(&key, &item));
             let to = new.map(|item| (self.sorting.place(&key, &item), item));
             let from = from.filter(|from| self.holds(from));
