@@ -339,9 +339,14 @@ impl Db {
         Ok(self.change(|database| Ok::<_, query::WriteError>(((), database.apply(tick)?)))?)
     }
 
+    /// Makes something for the database that changes nothing anybody sees.
+    pub(crate) fn prepare<T>(&self, make: impl FnOnce(&mut Database) -> T) -> T {
+        make(&mut self.shared.inner.lock().database)
+    }
+
     /// Reads a JSON object as a row of a collection.
     pub(crate) fn record(&self, id: CollectionId, json: &str) -> Result<Record, DbError> {
-        Ok(self.shared.inner.lock().database.record(id, json)?)
+        Ok(self.prepare(|database| database.record(id, json))?)
     }
 
     pub(crate) fn row<R>(&self, id: CollectionId, key: &Key) -> Option<RowRef<R>> {

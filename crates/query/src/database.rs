@@ -16,7 +16,7 @@ use crate::{
     ir::{Query, View},
     record::{Entry, Key, Record},
     store::{Purpose, Store},
-    tick::Touched,
+    tick::{Touched, key_of},
     transaction::{Open, TransactionId},
     value::Value,
 };
@@ -146,6 +146,14 @@ impl Database {
                 why: error.to_string(),
             }
         })
+    }
+
+    /// Says whether a record could be a row of a collection.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn check(&self, collection: CollectionId, record: &Record) -> Result<Key, WriteError> {
+        key_of(&self.catalog, collection, record)
     }
 
     /// Answers a query once.

@@ -234,7 +234,11 @@ impl Database {
 }
 
 /// The key of a record, which must fit the schema.
-fn key_of(catalog: &Catalog, collection: CollectionId, record: &Record) -> Result<Key, WriteError> {
+pub(crate) fn key_of(
+    catalog: &Catalog,
+    collection: CollectionId,
+    record: &Record,
+) -> Result<Key, WriteError> {
     let schema = catalog.schema(collection);
     if !schema.is_of(record) {
         let columns = |names: Vec<SmolStr>| names.join(", ");

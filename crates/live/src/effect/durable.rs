@@ -149,7 +149,7 @@ impl Replay {
     fn apply(&mut self, tick: &state::Tick) {
         self.position = tick.last.get() + 1;
         self.passed += tick.entries().iter().filter(|(_, entry)| !is_cursor(entry)).count();
-        let writes = self.reader.tick(tick);
+        let writes = self.reader.tick(tick, &mut self.database);
         match self.database.apply(writes) {
             Ok(published) => {
                 let own = published.queries.into_iter().filter(|(query, _)| *query == self.query);
@@ -271,7 +271,7 @@ impl View {
     }
 
     fn apply(&mut self, tick: &state::Tick) {
-        let writes = self.reader.tick(tick);
+        let writes = self.reader.tick(tick, &mut self.database);
         if let Err(error) = self.database.apply(writes) {
             left_out(tick, &error);
         }

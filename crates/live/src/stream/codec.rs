@@ -1,17 +1,27 @@
 //! Rows as State Protocol values, and back.
 
-use query::{Key, Record, Row, Value};
+use query::{CollectionId, Database, Key, Record, Row, Schema, Value, View};
 use serde::{Deserialize, Deserializer, de::MapAccess, de::Visitor};
 use serde_json::value::RawValue;
+use smol_str::SmolStr;
 use state::Json;
 
 /// How the rows of one type are read and written.
 pub(crate) struct Codec {
-    decode: fn(&str) -> Result<Record, serde_json::Error>,
-    encode: fn(&Record) -> Option<String>,
-    key_column: &'static str,
+    form: Form,
+    key_column: SmolStr,
     has_number_key: bool,
     known: Vec<String>,
+}
+
+/// What rows are.
+enum Form {
+    Typed {
+        decode: fn(&str) -> Result<Record, serde_json::Error>,
+        encode: fn(&Record) -> Option<String>,
+    },
+    /// Data: what columns they have is known to the collection alone.
+    Dynamic,
 }
 
 impl Codec {
@@ -21,17 +31,40 @@ impl Codec {
         let has_number_key =
             columns.iter().find(is_key).is_some_and(|key| key.kind == query::Kind::Number);
         Self {
-            decode: |json| serde_json::from_str::<R>(json).map(Record::typed),
-            encode: |record| serde_json::to_string(record.as_typed::<R>()?).ok(),
-            key_column: R::KEY,
+            form: Form::Typed {
+                decode: |json| serde_json::from_str::<R>(json).map(Record::typed),
+                encode: |record| serde_json::to_string(record.as_typed::<R>()?).ok(),
+            },
+            key_column: R::KEY.into(),
             has_number_key,
             known: columns.into_iter().map(|column| column.name.to_string()).collect(),
         }
     }
 
-    /// Reads a row, which has a certain key on the wire.
-    pub(crate) fn decode(&self, key: &str, value: &Json) -> Result<Record, serde_json::Error> {
-        let first = (self.decode)(value.as_str());
+    pub(crate) fn dynamic(schema: &Schema) -> Self {
+        let is_key = |column: &&query::ColumnDef| column.name == schema.key();
+        let key = schema.columns().iter().find(is_key);
+        let has_number_key = key.is_some_and(|key| key.kind == query::Kind::Number);
+        let key_column = schema.key().into();
+        Self { form: Form::Dynamic, key_column, has_number_key, known: Vec::new() }
+    }
+
+    /// Reads a row of a collection, which has a certain key on the wire.
+    pub(crate) fn decode(
+        &self,
+        key: &str,
+        value: &Json,
+        (id, database): (CollectionId, &mut Database),
+    ) -> Result<Record, String> {
+        let mut read = |json: &str| match self.form {
+            Form::Typed { decode, .. } => decode(json).map_err(|error| error.to_string()),
+            Form::Dynamic => {
+                let record = database.record(id, json).map_err(|error| error.to_string())?;
+                database.check(id, &record).map_err(|error| error.to_string())?;
+                Ok(record)
+            }
+        };
+        let first = read(value.as_str());
         if first.is_ok() {
             return first;
         }
@@ -40,23 +73,33 @@ impl Codec {
             true => key.parse::<i64>().map_or_else(|_| key.into(), serde_json::Value::from),
             false => serde_json::Value::from(key),
         };
-        match Json::of(&key).ok().and_then(|key| value.set(self.key_column, &key).ok()) {
-            Some(value) => (self.decode)(value.as_str()).or(first),
+        match Json::of(&key).ok().and_then(|key| value.set(&self.key_column, &key).ok()) {
+            Some(value) => read(value.as_str()).or(first),
             None => first,
         }
     }
 
     /// The key of the database for a key on the wire.
-    pub(crate) fn key(&self, key: &str) -> Key {
-        match key.parse::<i64>() {
-            Ok(number) if self.has_number_key => Value::Int(number),
-            _ => Value::from(key),
-        }
+    pub(crate) fn key(&self, key: &str, (id, database): (CollectionId, &Database)) -> Key {
+        let Ok(number) = key.parse::<i64>() else { return Value::from(key) };
+        let is_number = match self.form {
+            Form::Typed { .. } => self.has_number_key,
+            // Only the row itself knows what its key is.
+            Form::Dynamic => {
+                let number = Value::Int(number);
+                self.has_number_key || database.get(id, &number, View::Visible).is_some()
+            }
+        };
+        if is_number { Value::Int(number) } else { Value::from(key) }
     }
 
     /// Writes a row, with the fields that only others know.
     pub(crate) fn encode(&self, record: &Record, others: Option<&Json>) -> Option<Json> {
-        let own: Json = (self.encode)(record)?.parse().ok()?;
+        let own = match self.form {
+            Form::Typed { encode, .. } => encode(record)?,
+            Form::Dynamic => serde_json::to_string(&record.to_tuple()).ok()?,
+        };
+        let own: Json = own.parse().ok()?;
         match others {
             Some(others) => others.merge(&own).ok(),
             None => Some(own),
@@ -65,6 +108,9 @@ impl Codec {
 
     /// The fields of a row that its type does not know.
     pub(crate) fn others(&self, value: &Json) -> Option<Json> {
+        if matches!(self.form, Form::Dynamic) {
+            return None;
+        }
         let fields: Fields<'_> = serde_json::from_str(value.as_str()).ok()?;
         let is_other = |name: &str| !self.known.iter().any(|known| known == name);
         let others = fields.0.iter().filter(|(name, _)| is_other(name));

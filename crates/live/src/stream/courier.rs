@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use log::{Append, AppendError};
-use query::{MutationKind, View};
+use query::{Database, Mutation, MutationKind, View};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use smol_str::SmolStr;
@@ -124,10 +124,13 @@ impl Courier for StreamCourier {
     }
 
     fn show(&self, entry: &Entry) -> Option<Shown> {
-        let mut open = OpenTransaction::new(self.db.upgrade()?);
+        let db = self.db.upgrade()?;
+        let mut open = OpenTransaction::new(db.clone());
         let shown = read(entry).and_then(|all| {
-            let mutations = all.iter().map(|waiting| mutation(&self.writer, waiting));
-            let mutations = mutations.collect::<Result<Vec<_>, _>>()?;
+            let mutations = db.prepare(|database| {
+                let mutations = all.iter().map(|own| mutation(&self.writer, own, database));
+                mutations.collect::<Result<Vec<_>, _>>()
+            })?;
             open.mutate(mutations).map_err(|error| fatal(&error))
         });
         match shown {
@@ -170,23 +173,29 @@ fn read(entry: &Entry) -> Result<Vec<Waiting>, PersistError> {
     entry.body.read().map_err(|error| fatal(&error))
 }
 
-fn mutation(writer: &StreamWriter, waiting: &Waiting) -> Result<query::Mutation, PersistError> {
+fn mutation(
+    writer: &StreamWriter,
+    waiting: &Waiting,
+    database: &mut Database,
+) -> Result<Mutation, PersistError> {
     let (collection, codec) = writer.type_of(&waiting.type_name)?;
     let row = waiting.insert.as_ref().or(waiting.replace.as_ref());
     let write = match (row, &waiting.update) {
         (Some(row), _) => {
-            let record = codec.decode(&waiting.key, &Json::from(&**row));
+            let row = Json::from(&**row);
+            let record = codec.decode(&waiting.key, &row, (collection, database));
             MutationKind::Insert(record.map_err(|error| fatal(&error))?)
         }
         (None, Some(patch)) => {
             let fields: serde_json::Map<String, serde_json::Value> =
                 serde_json::from_str(patch.get()).map_err(|error| fatal(&error))?;
             let columns = fields.into_iter().map(|(name, value)| (name.into(), value.into()));
-            MutationKind::Update(codec.key(&waiting.key), columns.collect())
+            let key = codec.key(&waiting.key, (collection, database));
+            MutationKind::Update(key, columns.collect())
         }
-        (None, None) => MutationKind::Delete(codec.key(&waiting.key)),
+        (None, None) => MutationKind::Delete(codec.key(&waiting.key, (collection, database))),
     };
-    Ok(query::Mutation { collection, write })
+    Ok(Mutation { collection, write })
 }
 
 /// Entries on their way.
@@ -369,8 +378,10 @@ impl Parcel {
         let gone = || PersistError::retryable("the database is closing");
         let db = self.db.upgrade().ok_or_else(gone)?;
         let (collection, codec) = self.writer.type_of(&waiting.type_name)?;
-        let key = codec.key(&waiting.key);
-        let entry = db.look(|database| database.get(collection, &key, View::Synced).cloned());
+        let entry = db.look(|database| {
+            let key = codec.key(&waiting.key, (collection, database));
+            database.get(collection, &key, View::Synced).cloned()
+        });
         let Some(entry) = entry else { return Ok(None) };
         let others = self.writer.others(&waiting.type_name, &waiting.key);
         Ok(codec.encode(&entry.record, others.as_ref()))

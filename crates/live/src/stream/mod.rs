@@ -12,7 +12,7 @@ use std::{fmt, sync::Arc, time::Duration};
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use log::Log;
-use query::{CollectionId, Row};
+use query::{CollectionId, Dynamic, Row, Schema};
 use smol_str::SmolStr;
 use sys::Sys;
 use tokio::sync::watch;
@@ -98,6 +98,14 @@ impl StreamDb {
         Ok(Collection::new(self.shared.db.clone(), self.shared.db.find(R::NAME)?))
     }
 
+    /// The collection of rows that are data.
+    ///
+    /// # Errors
+    /// If it was not added to the builder.
+    pub fn rows_dynamic(&self, name: &str) -> Result<Collection<Dynamic>, DbError> {
+        Ok(Collection::new(self.shared.db.clone(), self.shared.db.find(name)?))
+    }
+
     /// Waits until everything that was in the stream is shown.
     ///
     /// # Errors
@@ -174,6 +182,17 @@ impl StreamDbBuilder {
         self.adds.push(Box::new(|db, writer| {
             let id = db.add(R::NAME, R::schema(), Some(writer.clone()), Status::Loading)?;
             Ok((R::NAME.into(), id, Codec::of::<R>()))
+        }));
+        self
+    }
+
+    /// Knows rows of this type, too: they are data, with a schema that is known at run time.
+    pub fn with_dynamic(mut self, name: &str, schema: Schema) -> Self {
+        let name = SmolStr::new(name);
+        self.adds.push(Box::new(move |db, writer| {
+            let codec = Codec::dynamic(&schema);
+            let id = db.add(&name, schema, Some(writer.clone()), Status::Loading)?;
+            Ok((name, id, codec))
         }));
         self
     }

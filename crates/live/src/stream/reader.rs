@@ -3,7 +3,7 @@
 use std::{collections::VecDeque, sync::Arc};
 
 use log::{Chunk, Freshness, HeadError, OffsetTrimmed, ReadError};
-use query::{CollectionId, Meta, Origin, Tick, Write};
+use query::{CollectionId, Database, Meta, Origin, Tick, Write, WriteError};
 use state::{Body, Control, Entry, Past, Ticks, TxId};
 use wire::{Offset, Position, ReadFrom};
 
@@ -134,7 +134,7 @@ impl Reader {
     }
 
     /// What a tick of the stream is to the database.
-    pub(crate) fn tick(&self, tick: &state::Tick) -> Tick {
+    pub(crate) fn tick(&self, tick: &state::Tick, database: &mut Database) -> Tick {
         let origin = self.origin(tick.txid.as_ref());
         let mut writes = Vec::with_capacity(tick.entries().len());
         for (position, entry) in tick.entries() {
@@ -145,7 +145,7 @@ impl Reader {
                         Some(past) => (past.inserted, self.origin(past.txid.as_ref())),
                         None => (*position, origin),
                     };
-                    writes.extend(self.write(write, position, origin));
+                    writes.extend(self.write(write, (position, origin), database));
                 }
                 Entry::Control(Control::Reset, _) => {
                     writes.extend(self.types.values().map(|(id, _)| (*id, Write::Truncate)));
@@ -167,13 +167,15 @@ impl Reader {
     fn write(
         &self,
         write: &state::Write,
-        position: Position,
-        origin: Origin,
+        (position, origin): (Position, Origin),
+        database: &mut Database,
     ) -> Option<(CollectionId, Write)> {
         let (id, codec) = self.types.get(write.type_name.as_str())?;
         let key = write.key.as_str();
-        let Some(value) = &write.value else { return Some((*id, Write::Delete(codec.key(key)))) };
-        match codec.decode(key, value) {
+        let Some(value) = &write.value else {
+            return Some((*id, Write::Delete(codec.key(key, (*id, database)))));
+        };
+        match codec.decode(key, value, (*id, database)) {
             Ok(record) => {
                 let meta = Meta { position: Some(position.get()), is_pending: false, origin };
                 Some((*id, Write::Put(record, meta)))
@@ -224,9 +226,12 @@ impl Reader {
 
     fn bring(&self, db: &Db, writer: &StreamWriter, tick: &state::Tick) {
         writer.note(&self.types, tick);
-        let mut writes = self.tick(tick);
-        writes.retires.extend(txids(tick).filter_map(|txid| writer.retired(txid.as_str())));
-        if let Err(error) = db.apply(writes) {
+        let applied = db.change(|database| {
+            let mut writes = self.tick(tick, database);
+            writes.retires.extend(txids(tick).filter_map(|txid| writer.retired(txid.as_str())));
+            Ok::<_, WriteError>(((), database.apply(writes)?))
+        });
+        if let Err(error) = applied {
             left_out(tick, &error);
         }
         txids(tick).for_each(|txid| self.seen.add(txid.as_str()));

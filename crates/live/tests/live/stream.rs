@@ -233,3 +233,49 @@ fn an_action_shows_what_it_asks_for_until_it_has_come_or_failed() {
         assert!(send.run("again".into()).is_err(), "the row is there already");
     });
 }
+
+#[test]
+fn rows_that_are_data_come_by_the_stream_too() {
+    run(|sys| async move {
+        let (log, address) = log_with_stream(&sys).await;
+        let schema = || {
+            let stars = live::ColumnDef::new("stars", live::Kind::Number).required();
+            live::Schema::declared("id", [stars])
+        };
+        let open = || {
+            let builder = live::StreamDb::builder(log.clone(), address.clone(), &sys);
+            builder.with_dynamic("rating", schema()).with::<Message>().open().unwrap()
+        };
+        let (one, two) = (open(), open());
+        let (ours, theirs) =
+            (one.rows_dynamic("rating").unwrap(), two.rows_dynamic("rating").unwrap());
+        let rating = serde_json::json!({"id": 7, "stars": 4, "why": "good"});
+        ours.insert_json(&rating).unwrap().settled().await.unwrap();
+        // Another writer: the key is in the message alone, and one row does not fit.
+        let messages = [
+            r#"{"type":"rating","key":"x","value":{"stars":1},"headers":{"operation":"insert"}}"#,
+            r#"{"type":"rating","key":"y","value":{"stars":"no"},"headers":{"operation":"insert"}}"#,
+        ];
+        let messages = Messages::copied(messages.iter().map(|text| text.as_bytes()));
+        let _ = log.append(&address, Append::messages(messages.unwrap())).await.unwrap();
+        let mut changes = theirs.changes().unwrap();
+        while theirs.len() < 2 {
+            changes.next().await;
+        }
+        assert_eq!(theirs.get(7).unwrap().get("why").as_text().unwrap(), "good");
+        assert_eq!(theirs.get("x").unwrap().get("stars").as_int(), Some(1));
+        let stars = theirs.patch(7, serde_json::json!({"stars": 5}));
+        stars.unwrap().settled().await.unwrap();
+        theirs.delete("x").unwrap().settled().await.unwrap();
+        let mut changes = ours.changes().unwrap();
+        while ours.len() > 1 {
+            changes.next().await;
+        }
+        let row: serde_json::Value = ours.get(7).unwrap().read().unwrap();
+        assert_eq!(row, serde_json::json!({"id": 7, "stars": 5, "why": "good"}));
+        ours.delete(7).unwrap().settled().await.unwrap();
+        let third = open();
+        third.ready().await.unwrap();
+        assert!(third.rows_dynamic("rating").unwrap().is_empty());
+    });
+}
