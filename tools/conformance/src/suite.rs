@@ -15,7 +15,7 @@ use crate::{child::OwnedChild, server::LONG_POLL_MS};
 pub const TESTS_EXPECTED: u32 = 338;
 
 /// How many tests of our own the clients that people use are put to.
-pub const INTEROP_EXPECTED: u32 = 9;
+pub const INTEROP_EXPECTED: u32 = 11;
 
 const RUN_TIME_MAX: Duration = Duration::from_secs(300);
 
@@ -66,13 +66,21 @@ impl<'a> Suite<'a> {
         Ok(suite)
     }
 
-    /// Runs the suite against `url`; its results are JSON in `results_path` afterwards.
-    pub(crate) fn run(&self, url: &str, scope: &Scope, results_path: &Path) -> Result<()> {
+    /// Runs the suite against `url`, where `binary` serves; its results are JSON in `results_path`
+    /// afterwards.
+    pub(crate) fn run(
+        &self,
+        url: &str,
+        binary: &Path,
+        scope: &Scope,
+        results_path: &Path,
+    ) -> Result<()> {
         let mut command = Command::new("node");
         command
             .args(["node_modules/vitest/vitest.mjs", "run", scope.file(), "--reporter=json"])
             .arg(format!("--outputFile={}", results_path.display()))
             .env("CONFORMANCE_URL", url)
+            .env("CONFORMANCE_BINARY", binary)
             .env("CONFORMANCE_LONG_POLL_MS", LONG_POLL_MS.to_string())
             .env("CONFORMANCE_SUBSCRIPTIONS", "true")
             .current_dir(self.node_dir)
