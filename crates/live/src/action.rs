@@ -5,7 +5,7 @@ use std::{fmt, future::Future, pin::Pin, sync::Arc};
 use crate::{
     db::Db,
     error::{DbError, PersistError},
-    transaction::{OpenTransaction, Transaction, Writes},
+    transaction::{OpenTransaction, Transaction, TransactionState, Writes},
 };
 
 type Show<V> = Arc<dyn Fn(&V, &mut Writes) -> Result<(), DbError> + Send + Sync>;
@@ -43,11 +43,12 @@ impl<V: Clone + Send + 'static> Action<V> {
     /// # Errors
     /// If what it will come to cannot be shown; then nothing is asked for.
     pub fn run(&self, variables: V) -> Result<Transaction, DbError> {
-        let mut writes = Writes::new(self.db.clone());
-        (self.on_mutate)(&variables, &mut writes)?;
         let mut open = OpenTransaction::new(self.db.clone());
-        open.mutate(writes.into_mutations())?;
-        Ok(open.commit_by((self.mutation)(variables)))
+        open.write(|writes| (self.on_mutate)(&variables, writes))?;
+        let (shown, transaction) = open.show(TransactionState::Persisting);
+        let work = (self.mutation)(variables);
+        self.db.sys().spawn.task("action", async move { shown.settle(work.await) });
+        Ok(transaction)
     }
 }
 

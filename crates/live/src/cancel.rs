@@ -45,6 +45,10 @@ impl Cancellation {
 }
 
 impl Canceller {
+    pub(crate) fn cancellation(&self) -> Cancellation {
+        Cancellation(self.0.subscribe())
+    }
+
     pub(crate) fn cancel(&self) {
         let _ = self.0.send(true);
     }

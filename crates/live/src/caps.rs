@@ -27,3 +27,13 @@ pub const SNAPSHOT_APPEND_BYTES: usize = 8 << 20;
 pub const OUTGOING_MAX: usize = 4_096;
 /// Bytes of transactions that are appended at once, unless one alone has more.
 pub const OUTGOING_BYTES_MAX: usize = 1 << 20;
+/// Subsets of one collection that queries have a source load.
+pub const SUBSETS_MAX: usize = 10_000;
+/// Subsets that one source fetches at the same time.
+pub const LOADS_MAX: usize = 8;
+/// Calls of one paced action that wait for their time.
+pub const PACED_MAX: usize = 1_024;
+/// Transactions that wait in one outbox.
+pub const OUTBOX_ENTRIES_MAX: usize = 10_000;
+/// Bytes of transactions that wait in one outbox. It must fit one append.
+pub const OUTBOX_BYTES_MAX: usize = 8 << 20;

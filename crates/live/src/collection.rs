@@ -2,7 +2,8 @@
 
 use std::marker::PhantomData;
 
-use query::{CollectionId, Key, Row, View};
+use query::{CollectionId, Dynamic, Key, Row, View};
+use smol_str::SmolStr;
 
 use crate::{
     changes::Changes, db::Db, error::DbError, row_ref::RowRef, status::Status,
@@ -23,9 +24,15 @@ impl<R> Clone for Collection<R> {
     }
 }
 
-impl<R: Row> Collection<R> {
+impl<R> Collection<R> {
     pub(crate) fn new(db: Db, id: CollectionId) -> Self {
         Self { db, id, row: PhantomData }
+    }
+
+    /// What it is called.
+    #[must_use]
+    pub fn name(&self) -> SmolStr {
+        self.db.look(|database| database.name(self.id).into())
     }
 
     /// One row, as the user sees it.
@@ -54,6 +61,60 @@ impl<R: Row> Collection<R> {
         self.len() == 0
     }
 
+    /// Changes some columns of a row, given as a JSON object.
+    ///
+    /// # Errors
+    /// If there is no such row, a column is none of its, a value does not fit, or its key would
+    /// change; nothing has changed then.
+    pub fn patch(
+        &self,
+        key: impl Into<Key>,
+        columns: serde_json::Value,
+    ) -> Result<Transaction, DbError> {
+        self.db.transaction(|writes| writes.patch_in(self.id, key.into(), columns))
+    }
+
+    /// Removes a row.
+    ///
+    /// # Errors
+    /// If there is no such row.
+    pub fn delete(&self, key: impl Into<Key>) -> Result<Transaction, DbError> {
+        self.db.transaction(|writes| {
+            writes.delete_in(self.id, key.into());
+            Ok(())
+        })
+    }
+
+    /// Tells what changes, beginning with the rows there are.
+    ///
+    /// # Errors
+    /// Never, as a query of all rows can be run; the signature is that of [`Db::changes`].
+    pub fn changes(&self) -> Result<Changes<R>, DbError> {
+        let name = self.name();
+        self.db.changes(query::from_as(&name, &name))
+    }
+
+    /// How its source is doing.
+    #[must_use]
+    pub fn status(&self) -> Status {
+        self.db.status(self.id).borrow().clone()
+    }
+
+    /// Waits until it shows all rows there are.
+    ///
+    /// # Errors
+    /// What its source says, if it has given up.
+    pub async fn ready(&self) -> Result<(), SourceFailed> {
+        let mut status = self.db.status(self.id);
+        let is_settled = |status: &Status| matches!(status, Status::Ready | Status::Error(_));
+        match status.wait_for(is_settled).await.as_deref() {
+            Ok(Status::Error(why)) => Err(SourceFailed(why.to_string())),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl<R: Row> Collection<R> {
     /// Adds a row.
     ///
     /// # Errors
@@ -74,40 +135,16 @@ impl<R: Row> Collection<R> {
     ) -> Result<Transaction, DbError> {
         self.db.transaction(|writes| writes.update(key, change))
     }
+}
 
-    /// Removes a row.
+impl Collection<Dynamic> {
+    /// Adds a row that is a JSON object.
     ///
     /// # Errors
-    /// If there is no such row.
-    pub fn delete(&self, key: impl Into<Key>) -> Result<Transaction, DbError> {
-        self.db.transaction(|writes| writes.delete::<R>(key))
-    }
-
-    /// Tells what changes, beginning with the rows there are.
-    ///
-    /// # Errors
-    /// Never, as a query of all rows can be run; the signature is that of [`Db::changes`].
-    pub fn changes(&self) -> Result<Changes<R>, DbError> {
-        self.db.changes(query::from::<R>())
-    }
-
-    /// How its source is doing.
-    #[must_use]
-    pub fn status(&self) -> Status {
-        self.db.status(self.id).borrow().clone()
-    }
-
-    /// Waits until it shows all rows there are.
-    ///
-    /// # Errors
-    /// What its source says, if it has given up.
-    pub async fn ready(&self) -> Result<(), SourceFailed> {
-        let mut status = self.db.status(self.id);
-        let is_settled = |status: &Status| matches!(status, Status::Ready | Status::Error(_));
-        match status.wait_for(is_settled).await.as_deref() {
-            Ok(Status::Error(why)) => Err(SourceFailed(why.to_string())),
-            _ => Ok(()),
-        }
+    /// If it is no object, does not fit the schema, or there is a row of its key; nothing has
+    /// changed then.
+    pub fn insert_json(&self, row: &serde_json::Value) -> Result<Transaction, DbError> {
+        self.db.transaction(|writes| writes.insert_json_in(self.id, row))
     }
 }
 

@@ -1,24 +1,30 @@
 //! The database and everybody who looks at it.
 
-use std::{fmt, marker::PhantomData, sync::Arc};
+use std::{
+    fmt,
+    marker::PhantomData,
+    sync::{Arc, Weak},
+};
 
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use parking_lot::Mutex;
 use query::{
-    Change, CollectionId, Database, Find, Key, Published, Query, QueryId, Row, Schema, Tick, View,
+    Change, ChangeKind, CollectionId, Database, Dynamic, Find, Key, Published, Query, QueryId,
+    Record, Row, Schema, Tick, View,
 };
 use sys::Sys;
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 
 use crate::{
+    cancel::{Cancellation, Canceller},
     changes::{Changes, Pending},
     collection::Collection,
     effect::EffectBuilder,
     error::DbError,
     live_query::LiveQuery,
     row_ref::RowRef,
-    source::{self, Sink, Source},
+    source::{self, Demand, Demands, Loading, Sink, Source},
     status::Status,
     transaction::{OpenTransaction, Transaction, Writer, Writes},
 };
@@ -35,6 +41,18 @@ struct Shared {
     local: Arc<dyn Writer>,
     /// Held for moments, never across an await.
     inner: Mutex<Inner>,
+    /// Dropped with the database, which tells its sources to stop.
+    canceller: Canceller,
+}
+
+/// A database that this does not keep.
+#[derive(Clone)]
+pub(crate) struct WeakDb(Weak<Shared>);
+
+impl WeakDb {
+    pub(crate) fn upgrade(&self) -> Option<Db> {
+        self.0.upgrade().map(|shared| Db { shared })
+    }
 }
 
 #[derive(Default)]
@@ -42,12 +60,33 @@ struct Inner {
     database: Database,
     pending: HashMap<QueryId, Arc<Pending>, FixedState>,
     tables: HashMap<CollectionId, Table, FixedState>,
+    /// What each query has had loaded; empty while no source loads on demand.
+    holds: HashMap<QueryId, Holds, FixedState>,
+    is_any_on_demand: bool,
+}
+
+/// The subsets that a query has had loaded.
+#[derive(Default)]
+struct Holds {
+    subsets: Vec<(CollectionId, Arc<str>)>,
+    window: Option<Window>,
+}
+
+/// A query that shows the first rows of a subset that has just as many: when one leaves, the next
+/// must be asked for.
+struct Window {
+    limit: usize,
+    count: usize,
+    /// Whether that was done since it was full.
+    is_asked: bool,
 }
 
 /// What belongs to a collection beside its rows.
 struct Table {
     status: watch::Sender<Status>,
     writer: Option<Arc<dyn Writer>>,
+    /// What is wanted of a source that loads on demand.
+    demands: Option<Demands>,
 }
 
 impl Db {
@@ -56,7 +95,8 @@ impl Db {
     pub fn new(sys: &Sys) -> Self {
         let inner = Mutex::new(Inner::default());
         let local = Arc::new(source::Local);
-        Self { shared: Arc::new(Shared { sys: sys.clone(), local, inner }) }
+        let (canceller, _) = Cancellation::new();
+        Self { shared: Arc::new(Shared { sys: sys.clone(), local, inner, canceller }) }
     }
 
     /// Adds a collection that lives here alone: what is written is synced at once.
@@ -69,24 +109,68 @@ impl Db {
         Ok(Collection::new(self.clone(), id))
     }
 
+    /// Adds a collection whose rows are data, with a schema that is known at run time. It lives
+    /// here alone.
+    ///
+    /// # Errors
+    /// If there is a collection of this name.
+    pub fn local_dynamic(
+        &self,
+        name: &str,
+        schema: Schema,
+    ) -> Result<Collection<Dynamic>, DbError> {
+        let writer = Some(self.shared.local.clone());
+        let id = self.add(name, schema, writer, Status::Ready)?;
+        Ok(Collection::new(self.clone(), id))
+    }
+
     /// Adds a collection that a source feeds, from now on.
     ///
     /// # Errors
     /// If there is a collection of this name.
     pub fn collection<R: Row>(&self, source: impl Source) -> Result<Collection<R>, DbError> {
-        let writer = source.writer();
-        let id = self.add(R::NAME, R::schema(), writer, Status::Loading)?;
-        let collection = Collection::new(self.clone(), id);
-        let sink = Sink::new(self.clone(), id);
+        self.fed(R::NAME, R::schema(), source)
+    }
+
+    /// Adds a collection that a source feeds with rows that are data.
+    ///
+    /// # Errors
+    /// If there is a collection of this name.
+    pub fn dynamic(
+        &self,
+        name: &str,
+        schema: Schema,
+        source: impl Source,
+    ) -> Result<Collection<Dynamic>, DbError> {
+        self.fed(name, schema, source)
+    }
+
+    fn fed<R>(
+        &self,
+        name: &str,
+        schema: Schema,
+        source: impl Source,
+    ) -> Result<Collection<R>, DbError> {
+        let (writer, loading) = (source.writer(), source.loading());
+        let id = self.add(name, schema, writer, Status::Loading)?;
+        if loading == Loading::OnDemand {
+            self.shared.inner.lock().load_on_demand(id);
+        }
+        let (sink, cancellation) = (Sink::new(self, id), self.shared.canceller.cancellation());
         self.sys().spawn.task("source of a collection", async move {
-            if let Err(error) = source.run(sink.clone()).await {
+            let outcome = tokio::select! {
+                biased;
+                () = cancellation.cancelled() => return,
+                outcome = source.run(sink.clone()) => outcome,
+            };
+            if let Err(error) = outcome {
                 sink.error(&error);
             }
         });
-        Ok(collection)
+        Ok(Collection::new(self.clone(), id))
     }
 
-    /// Answers a query once.
+    /// Answers a query once, with the rows there are.
     ///
     /// # Errors
     /// If the query cannot be run.
@@ -95,13 +179,37 @@ impl Db {
         Ok(rows.into_iter().map(RowRef::new).collect())
     }
 
+    /// The first row of a query, once.
+    ///
+    /// # Errors
+    /// If the query cannot be run.
+    pub fn first<R>(&self, query: Find<R>) -> Result<Option<RowRef<R>>, DbError> {
+        Ok(self.once(query.limit(1))?.pop())
+    }
+
+    /// Answers a query once, when all rows it asks for are there.
+    ///
+    /// # Errors
+    /// If the query cannot be run, or a source has given up.
+    pub async fn once_ready<R>(&self, query: Find<R>) -> Result<Vec<RowRef<R>>, DbError> {
+        let live = self.live(query)?;
+        live.ready().await?;
+        Ok(live.rows())
+    }
+
     /// Answers a query for as long as the answer is kept.
     ///
     /// # Errors
     /// If the query cannot be run.
     pub fn live<R>(&self, query: Find<R>) -> Result<LiveQuery<R>, DbError> {
         let query: Query = query.into();
-        let id = self.shared.inner.lock().database.live(&query)?;
+        let id = {
+            let mut inner = self.shared.inner.lock();
+            let id = inner.database.live(&query)?;
+            let count = inner.database.result_len(id);
+            inner.hold(id, &query, count)?;
+            id
+        };
         Ok(LiveQuery::new(self.clone(), id, query))
     }
 
@@ -112,6 +220,14 @@ impl Db {
     pub fn changes<R>(&self, query: Find<R>) -> Result<Changes<R>, DbError> {
         let (query, pending) = self.watch(&query.into())?;
         Ok(Changes { db: self.clone(), query, pending, row: PhantomData })
+    }
+
+    /// Gives a query a name, by which others may have it as a source, as they have a collection.
+    ///
+    /// # Errors
+    /// If the name is taken, the query cannot be run, or it needs itself; then nothing is defined.
+    pub fn define<R>(&self, name: &str, query: Find<R>) -> Result<(), DbError> {
+        Ok(self.shared.inner.lock().database.define(name, &query.into())?)
     }
 
     /// Runs code when rows enter, change in or leave a query.
@@ -153,7 +269,9 @@ impl Db {
         let mut inner = self.shared.inner.lock();
         let id = inner.database.collection(name, schema);
         let id = id.map_err(|_| DbError::DuplicateCollection { name: name.into() })?;
-        inner.tables.insert(id, Table { status: watch::Sender::new(status), writer });
+        inner
+            .tables
+            .insert(id, Table { status: watch::Sender::new(status), writer, demands: None });
         Ok(id)
     }
 
@@ -165,6 +283,7 @@ impl Db {
     pub(crate) fn watch(&self, query: &Query) -> Result<(QueryId, Arc<Pending>), DbError> {
         let mut inner = self.shared.inner.lock();
         let (id, rows) = inner.database.watch(query)?;
+        inner.hold(id, query, rows.len())?;
         let pending = Arc::new(Pending::default());
         pending.push(rows);
         inner.pending.insert(id, pending.clone());
@@ -173,8 +292,31 @@ impl Db {
 
     pub(crate) fn drop_query(&self, id: QueryId) {
         let mut inner = self.shared.inner.lock();
-        inner.pending.remove(&id);
-        inner.database.drop_query(id);
+        inner.forget(id);
+    }
+
+    pub(crate) fn downgrade(&self) -> WeakDb {
+        WeakDb(Arc::downgrade(&self.shared))
+    }
+
+    /// What a source is to do next, and what tells that there is more.
+    pub(crate) fn next_demand(&self, id: CollectionId) -> Option<(Option<Demand>, Arc<Notify>)> {
+        let mut inner = self.shared.inner.lock();
+        let demands = inner.tables.get_mut(&id)?.demands.as_mut()?;
+        Some((demands.next(), demands.news()))
+    }
+
+    /// How everything that a query asks for is doing.
+    pub(crate) fn statuses(&self, id: QueryId, query: &Query) -> Vec<watch::Receiver<Status>> {
+        let inner = self.shared.inner.lock();
+        let asked = inner.database.subsets(query).into_iter();
+        let asked = asked.filter_map(|(name, _)| inner.database.find(&name));
+        let tables = asked.filter_map(|id| Some(inner.tables.get(&id)?.status.subscribe()));
+        let holds = inner.holds.get(&id).map(|holds| holds.subsets.as_slice()).unwrap_or_default();
+        let subsets = holds
+            .iter()
+            .filter_map(|(id, name)| inner.tables.get(id)?.demands.as_ref()?.status(name));
+        tables.chain(subsets).collect()
     }
 
     /// Looks at the database for a moment.
@@ -195,6 +337,11 @@ impl Db {
 
     pub(crate) fn apply(&self, tick: Tick) -> Result<(), DbError> {
         Ok(self.change(|database| Ok::<_, query::WriteError>(((), database.apply(tick)?)))?)
+    }
+
+    /// Reads a JSON object as a row of a collection.
+    pub(crate) fn record(&self, id: CollectionId, json: &str) -> Result<Record, DbError> {
+        Ok(self.shared.inner.lock().database.record(id, json)?)
     }
 
     pub(crate) fn row<R>(&self, id: CollectionId, key: &Key) -> Option<RowRef<R>> {
@@ -223,7 +370,74 @@ impl Db {
 impl Inner {
     fn tell(&mut self, published: Published) {
         for (query, changes) in published.queries {
+            if !self.holds.is_empty() {
+                self.refill(query, &changes);
+            }
             self.tell_one(query, changes);
+        }
+    }
+
+    fn load_on_demand(&mut self, id: CollectionId) {
+        self.is_any_on_demand = true;
+        if let Some(table) = self.tables.get_mut(&id) {
+            table.demands = Some(Demands::default());
+        }
+    }
+
+    /// Has everything loaded that a query asks for, or forgets the query.
+    fn hold(&mut self, id: QueryId, query: &Query, count: usize) -> Result<(), DbError> {
+        if !self.is_any_on_demand {
+            return Ok(());
+        }
+        let mut holds = Holds::default();
+        for (name, subset) in self.database.subsets(query) {
+            let Some(collection) = self.database.find(&name) else { continue };
+            let table = self.tables.get_mut(&collection);
+            let Some(demands) = table.and_then(|table| table.demands.as_mut()) else { continue };
+            if let (Some(_), Some(limit)) = (subset.limit, query.limit) {
+                holds.window = Some(Window { limit, count, is_asked: true });
+            }
+            let Ok(subset) = demands.hold(&name, subset) else {
+                self.holds.insert(id, holds);
+                self.forget(id);
+                return Err(DbError::TooManySubsets { name: name.to_string() });
+            };
+            holds.subsets.push((collection, subset));
+        }
+        self.holds.insert(id, holds);
+        Ok(())
+    }
+
+    /// Asks for more rows of a window that has lost some.
+    fn refill(&mut self, id: QueryId, changes: &[Change]) {
+        let Some(Holds { subsets, window: Some(window) }) = self.holds.get_mut(&id) else { return };
+        for change in changes {
+            match change.kind() {
+                ChangeKind::Enter => window.count += 1,
+                ChangeKind::Exit => window.count = window.count.saturating_sub(1),
+                ChangeKind::Update => {}
+            }
+        }
+        let is_full = window.count >= window.limit;
+        if !is_full && !window.is_asked {
+            for (collection, subset) in subsets {
+                let table = self.tables.get_mut(collection);
+                if let Some(demands) = table.and_then(|table| table.demands.as_mut()) {
+                    demands.again(subset);
+                }
+            }
+        }
+        window.is_asked = !is_full;
+    }
+
+    fn forget(&mut self, id: QueryId) {
+        self.pending.remove(&id);
+        self.database.drop_query(id);
+        for (collection, subset) in self.holds.remove(&id).unwrap_or_default().subsets {
+            let table = self.tables.get_mut(&collection);
+            if let Some(demands) = table.and_then(|table| table.demands.as_mut()) {
+                demands.release(&subset);
+            }
         }
     }
 

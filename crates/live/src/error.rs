@@ -2,6 +2,8 @@
 
 use query::{QueryError, WriteError};
 
+use crate::collection::SourceFailed;
+
 /// Something was asked of a database that cannot be. Nothing has changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -38,6 +40,39 @@ pub enum DbError {
         /// What is wrong with it.
         why: String,
     },
+    /// Queries ask for more different parts of a collection than may be loaded.
+    #[error(
+        "more than {} subsets of {name:?} are in use; drop queries that nobody looks at, or ask \
+         for wider ones",
+        crate::caps::SUBSETS_MAX
+    )]
+    TooManySubsets {
+        /// The collection.
+        name: String,
+    },
+    /// An action is called faster than it is carried out.
+    #[error("{} calls of this action wait already; try again later", crate::caps::PACED_MAX)]
+    TooManyCalls,
+    /// An action that the outbox does not know.
+    #[error("the outbox knows no action {name:?}; add it to its builder")]
+    UnknownAction {
+        /// The name.
+        name: String,
+    },
+    /// Variables of an action that cannot be written down, or are not what it takes.
+    #[error("the variables of action {action:?} are not what it takes: {why}")]
+    BadVariables {
+        /// The action.
+        action: String,
+        /// What is wrong with them.
+        why: String,
+    },
+    /// A source has given up.
+    #[error(transparent)]
+    Source(#[from] SourceFailed),
+    /// The database was dropped.
+    #[error("the database is gone")]
+    Gone,
     /// A collection whose source takes no writes.
     #[error("the source of {name:?} takes no writes")]
     ReadOnly {
@@ -50,7 +85,12 @@ impl DbError {
     /// True if the same call may succeed later.
     #[must_use]
     pub fn is_retryable(&self) -> bool {
-        matches!(self, Self::Write(WriteError::TooManyPending { .. }))
+        matches!(
+            self,
+            Self::Write(WriteError::TooManyPending { .. })
+                | Self::TooManySubsets { .. }
+                | Self::TooManyCalls
+        )
     }
 
     /// True if it is certain that nothing changed. Always.
@@ -75,6 +115,12 @@ impl PersistError {
     #[must_use]
     pub fn fatal(why: impl Into<String>) -> Self {
         Self { why: why.into(), is_retryable: false }
+    }
+
+    /// An error that may go away by itself.
+    #[must_use]
+    pub fn retryable(why: impl Into<String>) -> Self {
+        Self { why: why.into(), is_retryable: true }
     }
 
     /// True if the same write may succeed later.

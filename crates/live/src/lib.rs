@@ -45,6 +45,8 @@ mod db;
 mod effect;
 mod error;
 mod live_query;
+mod outbox;
+mod pace;
 mod retry;
 mod row_ref;
 mod source;
@@ -61,16 +63,20 @@ pub use db::Db;
 pub use effect::{CommitError, Context, Effect, EffectBuilder, Event, EventId, HandlerError, Rows};
 pub use error::{DbError, PersistError};
 pub use live_query::LiveQuery;
+pub use outbox::{Delivery, Outbox, OutboxBuilder, OutboxState, OutboxStatus};
+pub use pace::{Pace, PacedAction};
 pub use query::row::{Field, Row};
 pub use query::{
     Change, ChangeKind, Column, ColumnDef, Columns, Dynamic, Expr, Find, Key, Kind,
-    LiveField as Field, LiveRow as Row, Order, Origin, Query, QueryError, Value, WriteError, avg,
-    collect, count, count_distinct, count_rows, from, from_as, from_query, include, include_one,
-    include_text, max, meta, min, sum,
+    LiveField as Field, LiveRow as Row, Order, Origin, Query, QueryError, Schema, Subset, Value,
+    WriteError, avg, collect, count, count_distinct, count_rows, from, from_as, from_query,
+    include, include_one, include_text, max, meta, min, sum, union_all,
 };
 pub use retry::Retry;
 pub use row_ref::RowRef;
-pub use source::{Batch, Polled, PolledHandle, Sink, Source, SourceError};
+pub use source::{
+    Batch, Demand, Load, Loading, OnDemand, Polled, PolledHandle, Sink, Source, SourceError,
+};
 pub use status::Status;
 pub use stream::{StreamDb, StreamDbBuilder, TxIdTimeout};
 pub use transaction::{OpenTransaction, Transaction, TransactionState, Writes};

@@ -4,7 +4,10 @@ use std::{marker::PhantomData, sync::Arc};
 
 use query::{Footprint, Key, Query, QueryId};
 
-use crate::{changes::Changes, db::Db, error::DbError, row_ref::RowRef};
+use crate::{
+    changes::Changes, collection::SourceFailed, db::Db, error::DbError, row_ref::RowRef,
+    status::Status,
+};
 
 /// The rows of a query, as they are now. It is kept up to date until it is dropped.
 #[derive(Debug)]
@@ -49,6 +52,21 @@ impl<R> LiveQuery<R> {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// Waits until it shows all rows there are: every collection it asks is ready, and what it
+    /// asks of those that load on demand has come.
+    ///
+    /// # Errors
+    /// What a source says, if it has given up.
+    pub async fn ready(&self) -> Result<(), DbError> {
+        for mut status in self.db.statuses(self.id, &self.query) {
+            let is_settled = |status: &Status| matches!(status, Status::Ready | Status::Error(_));
+            if let Ok(Status::Error(why)) = status.wait_for(is_settled).await.as_deref() {
+                return Err(SourceFailed(why.to_string()).into());
+            }
+        }
+        Ok(())
     }
 
     /// How it is kept up to date, for people.

@@ -6,7 +6,7 @@ use sys::Chance;
 
 use crate::caps::{ATTEMPTS_DEFAULT, PAUSE_MAX, PAUSE_MIN};
 
-/// How often a failed handler is tried, and how long it rests between.
+/// How often something that failed is tried, and how long it rests between.
 #[derive(Clone, Copy, Debug)]
 pub struct Retry {
     /// How often it is tried in all.
@@ -31,7 +31,8 @@ impl Retry {
     }
 
     /// The pause after so many failures: some of it by chance, so that not all come at once.
-    pub(crate) fn pause(&self, failures: u32, chance: &Chance) -> Duration {
+    #[must_use]
+    pub fn pause(&self, failures: u32, chance: &Chance) -> Duration {
         let doubled = self.pause_min.saturating_mul(1 << failures.saturating_sub(1).min(20));
         let whole = doubled.min(self.pause_max);
         let part = u64::try_from(whole.as_millis() / 4).unwrap_or(0);

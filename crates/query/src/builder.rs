@@ -17,7 +17,7 @@ pub fn from<R: Row>() -> Find<R> {
     from_as(R::NAME, R::NAME)
 }
 
-/// All rows of a collection, under a name of their own.
+/// All rows of a collection or of a query with a name, under a name of their own.
 pub fn from_as<R>(collection: &str, alias: &str) -> Find<R> {
     let source = Source { rows: Rows::Collection(collection.into()), alias: alias.into() };
     Find { query: Query::of(source), rows: PhantomData }
@@ -26,6 +26,24 @@ pub fn from_as<R>(collection: &str, alias: &str) -> Find<R> {
 /// All rows of another query, under a name of their own.
 pub fn from_query<R>(query: impl Into<Query>, alias: &str) -> Find<R> {
     let rows = Rows::Query(Box::new(query.into()));
+    Find { query: Query::of(Source { rows, alias: alias.into() }), rows: PhantomData }
+}
+
+/// The rows of several queries, one after the other, under a name of their own.
+///
+/// ```
+/// # use query::{Row, from, union_all}; use serde::{Deserialize, Serialize};
+/// # #[derive(Clone, Debug, Serialize, Deserialize, Row)] struct Note { id: String, pinned: bool, stars: i64 }
+/// let pinned = from::<Note>().filter(Note::pinned.eq(true));
+/// let loved = from::<Note>().filter(Note::stars.gt(3));
+/// let shown = union_all::<Note>([pinned.into(), loved.into()], "shown");
+/// # let mut db = query::Database::new();
+/// # db.collection("note", Note::schema())?;
+/// db.live(shown.query())?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn union_all<R>(queries: impl IntoIterator<Item = Query>, alias: &str) -> Find<R> {
+    let rows = Rows::Union(queries.into_iter().collect());
     Find { query: Query::of(Source { rows, alias: alias.into() }), rows: PhantomData }
 }
 
@@ -98,6 +116,20 @@ impl<R> Find<R> {
     /// With the rows of another collection that have an equal value, if there are any.
     pub fn left_join<O: Row>(self, left: impl Into<Expr>, right: impl Into<Expr>) -> Find<Dynamic> {
         self.join_with(JoinKind::Left, collection::<O>(), [(left.into(), right.into())])
+    }
+
+    /// With all rows of another collection, and ours that have an equal value.
+    pub fn right_join<O: Row>(
+        self,
+        left: impl Into<Expr>,
+        right: impl Into<Expr>,
+    ) -> Find<Dynamic> {
+        self.join_with(JoinKind::Right, collection::<O>(), [(left.into(), right.into())])
+    }
+
+    /// With all rows of another collection, and all of ours; together where values are equal.
+    pub fn full_join<O: Row>(self, left: impl Into<Expr>, right: impl Into<Expr>) -> Find<Dynamic> {
+        self.join_with(JoinKind::Full, collection::<O>(), [(left.into(), right.into())])
     }
 
     /// With the rows of any source.

@@ -8,6 +8,8 @@ pub const COLUMNS_BY_QUERY_MAX: usize = COLUMNS_MAX / 2;
 pub const SOURCES_MAX: usize = 32;
 /// How deep queries and expressions may nest.
 pub const DEPTH_MAX: usize = 64;
+/// Queries with a name in one database.
+pub const DEFINITIONS_MAX: usize = 1_024;
 /// Nodes of all expressions of one query.
 pub const EXPRESSIONS_MAX: usize = 10_000;
 /// Indexes of one collection.
@@ -15,6 +17,17 @@ pub const INDEXES_MAX: usize = 16;
 /// Fewer rows are read faster than an index is made.
 pub const INDEX_ROWS_MIN: usize = 256;
 /// How often a column is looked up before it gets an index.
-pub const INDEX_SCANS_MIN: u32 = 2;
+pub const INDEX_LOOKUPS_MIN: u32 = 2;
+/// How often an order is missed by those who read it once: it takes as long to make as to read
+/// all rows some times.
+pub const INDEX_ORDERS_MIN: u32 = 8;
+/// Columns and orders of one collection that are counted because an index for them was missed.
+pub const INDEX_WISHES_MAX: usize = 256;
+/// Rows that a window holds beyond its end at least, before it reads the next ones.
+pub const WINDOW_SPARE_MIN: usize = 64;
+/// Longer names are not compared with those that there are.
+pub const NAME_LEN_SUGGESTED_MAX: usize = 64;
+/// Characters of an expression that an error quotes.
+pub const QUOTE_LEN_MAX: usize = 120;
 /// Writes of one database that wait for confirmation.
 pub const PENDING_MAX: usize = 100_000;

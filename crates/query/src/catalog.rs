@@ -1,10 +1,18 @@
 //! What collections there are, and their columns.
 
-use std::{fmt, sync::Arc};
+use std::{
+    fmt,
+    sync::{Arc, OnceLock},
+};
 
 use smol_str::SmolStr;
 
-use crate::{caps::COLUMNS_BY_QUERY_MAX, record::Shape, value::Value};
+use crate::{
+    caps::COLUMNS_BY_QUERY_MAX,
+    definition::Definitions,
+    record::{Record, Shape},
+    value::Value,
+};
 
 /// A collection of a database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -74,6 +82,20 @@ pub struct ColumnDef {
     pub json_schema: Value,
 }
 
+impl ColumnDef {
+    /// A column that may be empty.
+    #[must_use]
+    pub fn new(name: &str, kind: Kind) -> Self {
+        Self { name: name.into(), kind, is_required: false, json_schema: Value::Null }
+    }
+
+    /// A column in which every row has a value.
+    #[must_use]
+    pub fn required(self) -> Self {
+        Self { is_required: true, ..self }
+    }
+}
+
 /// The columns of a collection.
 #[derive(Clone, Debug)]
 pub struct Schema {
@@ -82,6 +104,8 @@ pub struct Schema {
     pub(crate) columns: Vec<ColumnDef>,
     /// Whether rows may have columns that are not declared.
     pub(crate) is_open: bool,
+    /// The columns of the first typed row, which fitted: most others are of its type.
+    typed: OnceLock<&'static [&'static str]>,
 }
 
 impl Schema {
@@ -89,7 +113,8 @@ impl Schema {
     #[must_use]
     pub fn open(key: &str) -> Self {
         let shape = Arc::new(Shape::of([key]));
-        Self { key: key.into(), shape, columns: Vec::new(), is_open: true }
+        let columns = Vec::new();
+        Self { key: key.into(), shape, columns, is_open: true, typed: OnceLock::new() }
     }
 
     /// Rows with these columns, named by the one called `key`. Rows may have others, which survive
@@ -98,13 +123,35 @@ impl Schema {
     pub fn declared(key: &str, columns: impl IntoIterator<Item = ColumnDef>) -> Self {
         let columns: Vec<_> = columns.into_iter().collect();
         let shape = Arc::new(Shape::of(columns.iter().map(|column| &column.name)));
-        Self { key: key.into(), shape, columns, is_open: false }
+        Self { key: key.into(), shape, columns, is_open: false, typed: OnceLock::new() }
     }
 
     /// The column that names a row.
     #[must_use]
     pub fn key(&self) -> &str {
         &self.key
+    }
+
+    /// Whether the columns of a record have the numbers that they have here.
+    pub(crate) fn is_of(&self, record: &Record) -> bool {
+        match record {
+            Record::Tuple(tuple) => {
+                let own = tuple.shape();
+                // A shape only ever grows at its end, so earlier records have the first columns.
+                Arc::ptr_eq(own, &self.shape)
+                    || (0..own.len()).all(|index| own.name(index) == self.shape.name(index))
+            }
+            Record::Typed(row) => {
+                let names = row.names();
+                let is_column =
+                    |(index, name): (usize, &&str)| self.shape.name(index) == Some(name);
+                self.typed.get().is_some_and(|known| std::ptr::eq(*known, names))
+                    || names.iter().enumerate().all(is_column) && {
+                        let _ = self.typed.set(names);
+                        true
+                    }
+            }
+        }
     }
 
     /// The declared columns.
@@ -118,6 +165,7 @@ impl Schema {
 #[derive(Debug, Default)]
 pub(crate) struct Catalog {
     collections: Vec<Listed>,
+    pub(crate) definitions: Definitions,
 }
 
 #[derive(Debug)]
@@ -136,8 +184,10 @@ impl Catalog {
         self.collections.iter().position(|listed| listed.name == name).map(CollectionId)
     }
 
+    /// What may be a source.
     pub(crate) fn all(&self) -> Vec<SmolStr> {
-        self.collections.iter().map(|listed| listed.name.clone()).collect()
+        let collections = self.collections.iter().map(|listed| &listed.name);
+        collections.chain(self.definitions.keys()).cloned().collect()
     }
 
     pub(crate) fn name(&self, id: CollectionId) -> &SmolStr {
@@ -151,6 +201,12 @@ impl Catalog {
     /// Where rows learn columns.
     pub(crate) fn shape_mut(&mut self, id: CollectionId) -> &mut Arc<Shape> {
         &mut self.collections[id.0].schema.shape
+    }
+
+    /// The number of the column that names a row.
+    pub(crate) fn key_column(&self, id: CollectionId) -> Option<usize> {
+        let schema = self.schema(id);
+        schema.shape.index(&schema.key)
     }
 
     /// The columns one may ask for.

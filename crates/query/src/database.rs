@@ -1,6 +1,6 @@
 //! The database: collections, the queries that watch them, and one way for anything to change.
 
-use std::sync::Arc;
+use std::{ops::ControlFlow, sync::Arc};
 
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
@@ -11,13 +11,14 @@ use crate::{
     Semantics,
     catalog::{Catalog, CollectionId, Schema},
     dispatch::{Dispatch, Hit, Listener},
-    engine::{self, Change, Feed, Lookup, Plan, Rows, Shown},
+    engine::{self, Change, Feed, Plan, Rows, Shown, Watch},
     error::{QueryError, WriteError},
     ir::{Query, View},
     record::{Entry, Key, Record},
-    store::Store,
+    store::{Purpose, Store},
     tick::Touched,
     transaction::{Open, TransactionId},
+    value::Value,
 };
 
 /// Collections and live queries over them.
@@ -35,7 +36,7 @@ pub struct Database {
     pub(crate) transactions: HashMap<TransactionId, Open, FixedState>,
     pub(crate) last_transaction: u64,
     pub(crate) pending: usize,
-    semantics: Semantics,
+    pub(crate) semantics: Semantics,
 }
 
 /// A query that is kept up to date.
@@ -50,6 +51,8 @@ pub struct QueryId {
 struct Running {
     life: u64,
     plan: Plan,
+    /// Leaves that read an index again and again, which is kept for them.
+    holds: Vec<usize>,
     /// Its rows, if somebody wants to read them.
     shown: Option<Shown>,
 }
@@ -79,13 +82,13 @@ impl Database {
     /// Adds a collection.
     ///
     /// # Errors
-    /// If there is one of this name.
+    /// If there is one of this name, or a query is defined by it.
     pub fn collection(
         &mut self,
         name: &str,
         schema: Schema,
     ) -> Result<CollectionId, DuplicateName> {
-        if self.catalog.find(name).is_some() {
+        if self.catalog.find(name).is_some() || self.definition(name).is_some() {
             return Err(DuplicateName(name.into()));
         }
         self.stores.push(Store::default());
@@ -151,7 +154,7 @@ impl Database {
     /// If the query cannot be run.
     pub fn once(&mut self, query: &Query) -> Result<Vec<Arc<Entry>>, QueryError> {
         let mut plan = engine::compile(query, &mut self.catalog, self.semantics)?;
-        let outs = self.hydrate(&mut plan);
+        let outs = self.hydrate(&mut plan, Purpose::Once);
         let mut shown = shown_for(&plan);
         shown.apply(&outs);
         Ok(shown.iter().cloned().collect())
@@ -186,7 +189,11 @@ impl Database {
         let Some(running) = self.take_running(id) else { return };
         for (leaf, watch) in running.plan.watches().iter().enumerate() {
             let dispatch = &mut self.dispatches[watch.collection.0][watch.view as usize];
-            dispatch.remove(Listener { query: id.index, leaf }, &watch.lookups);
+            dispatch.remove(Listener { query: id.index, leaf }, watch);
+        }
+        for leaf in running.holds {
+            let watch = &running.plan.watches()[leaf];
+            self.stores[watch.collection.0].release(watch);
         }
         self.vacant.push(id.index);
     }
@@ -220,8 +227,21 @@ impl Database {
         let Some(running) = self.running(id) else { return Footprint::default() };
         Footprint {
             rows: running.plan.heap_rows(),
+            index_rows: running
+                .holds
+                .iter()
+                .map(|leaf| &running.plan.watches()[*leaf])
+                .map(|watch| self.stores[watch.collection.0].index_rows(watch))
+                .sum(),
             result_bytes: running.shown.as_ref().map_or(0, Shown::heap_bytes),
         }
+    }
+
+    /// The indexes of a collection, for people: what by, how large, and how many live queries
+    /// read it all the time.
+    #[must_use]
+    pub fn indexes(&self, collection: CollectionId) -> Vec<String> {
+        self.stores[collection.0].indexes(&self.catalog.names(collection))
     }
 
     fn running(&self, id: QueryId) -> Option<&Running> {
@@ -239,7 +259,8 @@ impl Database {
 
     fn start(&mut self, query: &Query) -> Result<(QueryId, Vec<engine::Out>), QueryError> {
         let mut plan = engine::compile(query, &mut self.catalog, self.semantics)?;
-        let outs = self.hydrate(&mut plan);
+        let outs = self.hydrate(&mut plan, Purpose::Live);
+        let mut holds = Vec::new();
         self.last_query += 1;
         let life = self.last_query;
         let index = self.vacant.pop().unwrap_or_else(|| {
@@ -248,16 +269,26 @@ impl Database {
         });
         for (leaf, watch) in plan.watches().iter().enumerate() {
             let dispatch = &mut self.dispatches[watch.collection.0][watch.view as usize];
-            dispatch.add(Listener { query: index, leaf }, &watch.lookups);
+            dispatch.add(Listener { query: index, leaf }, watch);
+            if self.stores[watch.collection.0].hold(watch) {
+                holds.push(leaf);
+            }
         }
-        self.queries[index] = Some(Running { life, plan, shown: None });
+        self.queries[index] = Some(Running { life, plan, holds, shown: None });
         Ok((QueryId { index, life }, outs))
     }
 
-    fn hydrate(&mut self, plan: &mut Plan) -> Vec<engine::Out> {
+    fn hydrate(&mut self, plan: &mut Plan, purpose: Purpose) -> Vec<engine::Out> {
+        let mut read = Vec::new();
         for watch in plan.watches() {
-            self.stores[watch.collection.0].consider(watch.view, &watch.lookups);
+            let store = &mut self.stores[watch.collection.0];
+            store.consider(watch, purpose);
+            if let Some(index) = store.explain(watch, || self.catalog.names(watch.collection)) {
+                let name = self.catalog.name(watch.collection);
+                read.push(format!("{name} is read by its {index}\n"));
+            }
         }
+        plan.explain_more(&read);
         plan.outs(&Feed::Initial(&Stores(&self.stores)))
     }
 
@@ -304,7 +335,7 @@ impl Database {
                 .iter()
                 .map(|((listener, number), list)| (listener.leaf, &list[*number]))
                 .collect();
-            let outs = running.plan.outs(&Feed::Tick(&feed));
+            let outs = running.plan.outs(&Feed::Tick(&feed, &Stores(&self.stores)));
             if outs.is_empty() {
                 continue;
             }
@@ -325,13 +356,15 @@ impl Database {
 pub struct Footprint {
     /// Rows that its operators hold on to, counted each time one does.
     pub rows: usize,
+    /// Rows of indexes that it reads all the time, and shares with others.
+    pub index_rows: usize,
     /// Bytes of its result, beside the rows themselves.
     pub result_bytes: usize,
 }
 
 /// A collection of this name is there already.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("there is a collection {0:?} already")]
+#[error("there is a collection or a query {0:?} already; choose another name")]
 pub struct DuplicateName(pub SmolStr);
 
 fn shown_for(plan: &Plan) -> Shown {
@@ -341,17 +374,20 @@ fn shown_for(plan: &Plan) -> Shown {
 struct Stores<'a>(&'a [Store]);
 
 impl Rows for Stores<'_> {
-    fn len(&self, collection: CollectionId, view: View) -> usize {
-        self.0[collection.0].len(view)
+    fn len(&self, watch: &Watch) -> usize {
+        self.0[watch.collection.0].len(watch.view)
     }
 
-    fn scan(
+    fn scan(&self, watch: &Watch, each: &mut dyn FnMut(&Arc<Entry>)) {
+        self.0[watch.collection.0].scan(watch, each);
+    }
+
+    fn ordered(
         &self,
-        collection: CollectionId,
-        view: View,
-        lookups: &[Lookup],
-        each: &mut dyn FnMut(&Arc<Entry>),
-    ) {
-        self.0[collection.0].scan(view, lookups, each);
+        watch: &Watch,
+        after: Option<(&Value, &Key)>,
+        each: &mut dyn FnMut(&Arc<Entry>) -> ControlFlow<()>,
+    ) -> Option<ControlFlow<()>> {
+        self.0[watch.collection.0].ordered(watch, after, each)
     }
 }

@@ -3,10 +3,11 @@
 use smol_str::SmolStr;
 
 use crate::{
-    caps::{COLUMNS_MAX, DEPTH_MAX, EXPRESSIONS_MAX, SOURCES_MAX},
+    caps::{COLUMNS_MAX, DEFINITIONS_MAX, DEPTH_MAX, EXPRESSIONS_MAX, SOURCES_MAX},
     catalog::Kind,
     expr::Function,
     record::Key,
+    suggest::did_you_mean,
 };
 
 /// A query that cannot be run. Nothing was changed by trying.
@@ -14,7 +15,11 @@ use crate::{
 #[non_exhaustive]
 pub enum QueryError {
     /// A source that does not exist.
-    #[error("there is no collection {name:?}; there are: {}", names(known))]
+    #[error(
+        "there is no collection or query {name:?}{}; there are: {}",
+        did_you_mean(name, known),
+        names(known)
+    )]
     UnknownCollection {
         /// What was asked for.
         name: SmolStr,
@@ -30,10 +35,16 @@ pub enum QueryError {
         known: Vec<SmolStr>,
     },
     /// A column that the source does not have.
-    #[error("source {alias:?} has no column {column:?}; it has: {}", names(known))]
+    #[error(
+        "source {alias:?}, {of}, has no column {column:?}{}; it has: {}",
+        did_you_mean(column, known),
+        names(known)
+    )]
     UnknownColumn {
         /// The source.
         alias: SmolStr,
+        /// What it is: a collection and its name, or a sub-query.
+        of: String,
         /// The column.
         column: SmolStr,
         /// What it has.
@@ -46,7 +57,11 @@ pub enum QueryError {
         alias: SmolStr,
     },
     /// A function that does not exist.
-    #[error("there is no function {name:?}; there are: {}", Function::NAMES.join(", "))]
+    #[error(
+        "there is no function {name:?}{}; there are: {}",
+        did_you_mean(name, Function::NAMES),
+        Function::NAMES.join(", ")
+    )]
     UnknownFunction {
         /// Its name.
         name: SmolStr,
@@ -58,7 +73,7 @@ pub enum QueryError {
         name: SmolStr,
     },
     /// Too many arguments, or too few.
-    #[error("{name:?} takes {least} to {most} arguments, not {given}")]
+    #[error("{name:?} takes {} arguments, not {given}", counts(*least, *most))]
     ArgumentCount {
         /// The function.
         name: SmolStr,
@@ -66,14 +81,20 @@ pub enum QueryError {
         given: usize,
         /// How many it takes at least.
         least: usize,
-        /// How many it takes at most.
+        /// How many it takes at most; `usize::MAX` if that is not bounded.
         most: usize,
     },
     /// Values that cannot meet.
-    #[error("{function:?} needs {expected} here, and this is {found}")]
+    #[error("{function:?} needs {expected} in {call}, and {what} is {found}; sources: {sources}")]
     TypeMismatch {
         /// The function.
         function: &'static str,
+        /// The expression it stands in.
+        call: String,
+        /// What does not fit.
+        what: String,
+        /// The sources of the query, and what each is.
+        sources: String,
         /// What it needs.
         expected: Kind,
         /// What it was given.
@@ -118,6 +139,17 @@ pub enum QueryError {
         "an include can only stand by itself in the select of a query without groups and distinct"
     )]
     MisplacedInclude,
+    /// A nested query whose rows are groups, or equal ones shown once.
+    #[error(
+        "the include {name:?} cannot have {clause} of its own: put that into a sub-query, \
+         include from it, and tie one of its columns to the outer query"
+    )]
+    GroupedInclude {
+        /// The field it is selected as.
+        name: SmolStr,
+        /// What it must not have.
+        clause: &'static str,
+    },
     /// A nested query that does not say to which row its rows belong.
     #[error("the include {name:?} needs a filter eq(its own, that of the outer query)")]
     UnrelatedInclude {
@@ -131,11 +163,30 @@ pub enum QueryError {
         name: SmolStr,
     },
     /// Queries that need each other.
-    #[error("the queries {} need each other, so none can be first", names(cycle))]
+    #[error("{}: a query cannot need itself; nothing was defined", cycle.join(" → "))]
     Cycle {
-        /// Their names.
+        /// Their names, from one of them back to it.
         cycle: Vec<SmolStr>,
     },
+    /// A name that means something already.
+    #[error(
+        "there is a collection or a query {name:?} already; undefine it or choose another name"
+    )]
+    NameTaken {
+        /// The name.
+        name: SmolStr,
+    },
+    /// A name that others need.
+    #[error("{name:?} is a source of {}; undefine those first", names(users))]
+    NameInUse {
+        /// The name.
+        name: SmolStr,
+        /// Who needs it.
+        users: Vec<SmolStr>,
+    },
+    /// Too many names.
+    #[error("there are {DEFINITIONS_MAX} queries with a name already; undefine some")]
+    TooManyDefinitions,
     /// It nests too deep.
     #[error("the query nests deeper than {DEPTH_MAX} levels")]
     TooDeep,
@@ -159,6 +210,14 @@ pub enum BadJoin {
     Right,
 }
 
+fn counts(least: usize, most: usize) -> String {
+    match most {
+        usize::MAX => format!("at least {least}"),
+        _ if least == most => least.to_string(),
+        _ => format!("{least} to {most}"),
+    }
+}
+
 fn names(known: &[SmolStr]) -> String {
     if known.is_empty() { "none".into() } else { known.join(", ") }
 }
@@ -168,10 +227,23 @@ fn names(known: &[SmolStr]) -> String {
 #[non_exhaustive]
 pub enum WriteError {
     /// No such collection.
-    #[error("there is no collection {name:?}")]
+    #[error("this database has no collection {number}: the id is one of another database")]
     UnknownCollection {
-        /// Its name.
-        name: SmolStr,
+        /// What its id says.
+        number: usize,
+    },
+    /// A record that was made for another collection.
+    #[error(
+        "a record with the columns {found} cannot be a row of {collection:?}, which has \
+         {expected}: make it with `Database::record` for this collection, or of its row type"
+    )]
+    ForeignRecord {
+        /// The collection.
+        collection: SmolStr,
+        /// The columns of the record, in order.
+        found: String,
+        /// The columns of the collection, in order.
+        expected: String,
     },
     /// A row that is there already.
     #[error("collection {collection:?} already has a row {key}")]
@@ -247,4 +319,12 @@ pub enum WriteError {
         /// How many there are.
         pending: usize,
     },
+}
+
+impl WriteError {
+    /// True if the same write may well be fine later.
+    #[must_use]
+    pub fn is_retryable(&self) -> bool {
+        matches!(self, Self::TooManyPending { .. })
+    }
 }

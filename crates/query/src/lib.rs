@@ -28,6 +28,7 @@ mod builder;
 pub mod caps;
 mod catalog;
 mod database;
+mod definition;
 mod dispatch;
 mod engine;
 mod error;
@@ -37,6 +38,7 @@ mod record;
 pub mod row;
 mod semantics;
 mod store;
+mod suggest;
 mod tick;
 mod transaction;
 mod value;
@@ -46,13 +48,15 @@ extern crate self as query;
 
 pub use builder::{
     Column, Dynamic, Find, avg, collect, count, count_distinct, count_rows, from, from_as,
-    from_query, include, include_one, include_text, max, meta, min, sum,
+    from_query, include, include_one, include_text, max, meta, min, sum, union_all,
 };
 pub use catalog::{CollectionId, ColumnDef, Kind, Schema};
 pub use database::{Database, DuplicateName, Footprint, Published, QueryId};
 pub use engine::{Change, ChangeKind};
 pub use error::{BadJoin, QueryError, WriteError};
-pub use ir::{BadQuery, Expr, Form, Include, Join, JoinKind, Order, Query, Rows, Source, View};
+pub use ir::{
+    BadQuery, Expr, Form, Include, Join, JoinKind, Order, Query, Rows, Source, Subset, View,
+};
 pub use macros::{Field, Row};
 #[doc(hidden)]
 pub use macros::{LiveField, LiveRow};

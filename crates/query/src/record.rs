@@ -234,6 +234,14 @@ impl Record {
         }
     }
 
+    /// The names of its columns, in order.
+    pub(crate) fn names(&self) -> Vec<SmolStr> {
+        match self {
+            Self::Tuple(tuple) => tuple.shape.names.clone(),
+            Self::Typed(row) => row.names().iter().map(|name| SmolStr::new_static(name)).collect(),
+        }
+    }
+
     /// The Rust value, if it is a `T`.
     #[must_use]
     pub fn as_typed<T: Columns>(&self) -> Option<&T> {

@@ -15,6 +15,7 @@ use crate::{
     error::WriteError,
     record::{Entry, Key, Meta, Record},
     store::{Patch, Store},
+    suggest::did_you_mean,
     transaction::{Mutation, MutationKind, Open, TransactionId},
     value::Value,
 };
@@ -47,6 +48,7 @@ impl Database {
     /// # Errors
     /// If one of them cannot be; then nothing has changed.
     pub fn apply(&mut self, tick: Tick) -> Result<Published, WriteError> {
+        self.check_collections(tick.writes.iter().map(|(collection, _)| *collection))?;
         let mut touched = Touched::default();
         for (collection, write) in tick.writes {
             if let Err(error) = self.write(collection, write, &mut touched) {
@@ -80,6 +82,7 @@ impl Database {
         if !self.transactions.contains_key(&transaction) {
             return Err(WriteError::NotOpen { id: transaction.0 });
         }
+        self.check_collections(mutations.iter().map(|mutation| mutation.collection))?;
         if self.pending + mutations.len() > PENDING_MAX {
             return Err(WriteError::TooManyPending { pending: self.pending });
         }
@@ -112,6 +115,16 @@ impl Database {
     #[must_use]
     pub fn is_open(&self, transaction: TransactionId) -> bool {
         self.transactions.contains_key(&transaction)
+    }
+
+    fn check_collections(
+        &self,
+        mut collections: impl Iterator<Item = CollectionId>,
+    ) -> Result<(), WriteError> {
+        match collections.find(|collection| collection.0 >= self.stores.len()) {
+            Some(unknown) => Err(WriteError::UnknownCollection { number: unknown.0 }),
+            None => Ok(()),
+        }
     }
 
     fn write(
@@ -223,6 +236,14 @@ impl Database {
 /// The key of a record, which must fit the schema.
 fn key_of(catalog: &Catalog, collection: CollectionId, record: &Record) -> Result<Key, WriteError> {
     let schema = catalog.schema(collection);
+    if !schema.is_of(record) {
+        let columns = |names: Vec<SmolStr>| names.join(", ");
+        return Err(WriteError::ForeignRecord {
+            collection: catalog.name(collection).clone(),
+            found: columns(record.names()),
+            expected: columns(catalog.names(collection)),
+        });
+    }
     let key = record.get(schema.key()).into_owned();
     if !matches!(key, Value::Text(_) | Value::Int(_) | Value::Float(_)) {
         return Err(WriteError::BadKey {
@@ -270,16 +291,18 @@ fn columns_of(
     collection: CollectionId,
     key: &Key,
     columns: Vec<(SmolStr, Value)>,
-) -> Result<Box<[(usize, Value)]>, WriteError> {
+) -> Result<Arc<[(usize, Value)]>, WriteError> {
     let mut found = Vec::with_capacity(columns.len());
     for (name, value) in columns {
         let Some((index, _)) = catalog.column(collection, &name) else {
+            let known = catalog.names(collection);
+            let meant = did_you_mean(&name, &known);
             return Err(WriteError::Schema {
                 collection: catalog.name(collection).clone(),
                 key: key.clone(),
                 field: name,
-                expected: "a column of the collection".into(),
-                found: "none".into(),
+                expected: format!("a column of the collection{meant}: {}", known.join(", ")),
+                found: "unknown".into(),
             });
         };
         found.push((index, value));

@@ -167,3 +167,50 @@ fn a_query_of_the_builder_is_data() {
         .into();
     assert_eq!(Query::from_json(&query.to_json()).unwrap(), query);
 }
+
+#[test]
+fn a_row_of_another_type_is_refused() {
+    let mut db = database();
+    put(&mut db, message("m", Role::User, None));
+    let collection = db.find(Message::NAME).unwrap();
+    let chunk = Record::typed(Chunk { at: 1, message_id: "m".into(), text: "x".into() });
+    let writes = vec![
+        (collection, Write::Delete("m".into())),
+        (collection, Write::Put(chunk.clone(), Meta::default())),
+    ];
+    let refused = db.apply(Tick { writes, retires: vec![] }).unwrap_err();
+    let told = refused.to_string();
+    assert!(told.contains("at, message_id, text") && told.contains("id, sessionId"), "{told}");
+    let transaction = db.begin();
+    let insert = Mutation { collection, write: MutationKind::Insert(chunk) };
+    assert_eq!(db.mutate(transaction, vec![insert]).unwrap_err(), refused);
+    assert_eq!(db.len(collection, View::Visible), 1);
+}
+
+#[test]
+fn windows_of_typed_rows_are_read_by_an_index() {
+    let mut db = database();
+    let id = |n: usize| format!("{n:04}");
+    for n in 0..1_000 {
+        let role = if n % 2 == 0 { Role::User } else { Role::Assistant };
+        put(&mut db, message(&id(n), role, (n % 5 > 0).then_some(n as u32)));
+    }
+    let most = from::<Message>()
+        .filter(Message::role.eq(Role::User))
+        .order_by(Message::tokens.desc().nulls_last())
+        .limit(3);
+    let live = db.live(most.query()).unwrap();
+    assert!(db.explain(live).contains("index ordered by tokens within role"));
+    let shown = |db: &Database| -> Vec<String> {
+        db.result(live).map(|row| row.record.as_typed::<Message>().unwrap().id.clone()).collect()
+    };
+    assert_eq!(shown(&db), ["0998", "0996", "0994"]);
+    let collection = db.find(Message::NAME).unwrap();
+    for n in (500..1_000).rev() {
+        let writes = vec![(collection, Write::Delete(id(n).into()))];
+        db.apply(Tick { writes, retires: vec![] }).unwrap();
+    }
+    assert_eq!(shown(&db), ["0498", "0496", "0494"]);
+    put(&mut db, message("0001", Role::User, Some(497)));
+    assert_eq!(shown(&db), ["0498", "0001", "0496"]);
+}

@@ -1,10 +1,17 @@
 //! One run: a fresh server, the suite, the verdict.
 
-use std::{fs, path::PathBuf};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
 
 use anyhow::{Context, Result};
 
-use crate::{Engine, Fault, Report, Scope, server::Server, suite::Suite};
+use crate::{
+    Engine, Fault, Report, Scope,
+    server::Server,
+    suite::{Suite, Target},
+};
 
 /// Where everything a run needs is, and where it may write.
 #[derive(Debug, Clone)]
@@ -27,12 +34,13 @@ impl Harness {
     /// suite that does not end. Failing tests are no error, they are in the report.
     pub fn run(&self, engine: Engine, scope: &Scope) -> Result<Report> {
         let suite = Suite::install(&self.node_dir)?;
-        let dir = self.empty_dir(engine)?;
+        let dir = self.empty_dir(engine.name())?;
         let results_path = dir.join("results.json");
         let mut server = Server::start(&self.server_binary, &dir, engine)?;
         // The suite runs in a folder of its own.
         let binary = std::path::absolute(&self.server_binary)?;
-        suite.run(&server.url(), &binary, scope, &results_path)?;
+        let target = Target::Server { url: &server.url(), binary: &binary };
+        suite.run(target, scope, &results_path)?;
         let json = fs::read_to_string(&results_path).context("the suite wrote no results")?;
         let mut report = Report::parse(&json, scope)?;
         if !server.is_alive()? {
@@ -42,9 +50,23 @@ impl Harness {
         Ok(report)
     }
 
+    /// Lets Electric's client and our source read what the program `electric-driver` serves.
+    ///
+    /// # Errors
+    ///
+    /// When the run could not take place. Failing tests are no error, they are in the report.
+    pub fn run_shapes(&self, driver_binary: &Path) -> Result<Report> {
+        let suite = Suite::install(&self.node_dir)?;
+        let results_path = self.empty_dir("shapes")?.join("results.json");
+        let binary = std::path::absolute(driver_binary)?;
+        suite.run(Target::Driver { binary: &binary }, &Scope::Shapes, &results_path)?;
+        let json = fs::read_to_string(&results_path).context("the tests wrote no results")?;
+        Report::parse(&json, &Scope::Shapes)
+    }
+
     /// An absolute path, because the suite runs in a folder of its own.
-    fn empty_dir(&self, engine: Engine) -> Result<PathBuf> {
-        let dir = std::path::absolute(self.scratch_dir.join(engine.name()))?;
+    fn empty_dir(&self, name: &str) -> Result<PathBuf> {
+        let dir = std::path::absolute(self.scratch_dir.join(name))?;
         if dir.exists() {
             fs::remove_dir_all(&dir).with_context(|| format!("cannot empty {}", dir.display()))?;
         }

@@ -5,7 +5,10 @@ use std::fmt;
 use anyhow::{Context, Result};
 use serde::Deserialize;
 
-use crate::{Scope, TESTS_EXPECTED, suite::INTEROP_EXPECTED};
+use crate::{
+    Scope,
+    suite::{INTEROP_EXPECTED, SHAPES_EXPECTED, TESTS_EXPECTED},
+};
 
 /// The outcome of one run.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -64,15 +67,20 @@ impl Report {
     fn demand_count(&mut self, scope: &Scope) {
         let failed = u32::try_from(self.faults.len()).unwrap_or(u32::MAX);
         let ran = self.passed.saturating_add(failed);
+        let expected = match scope {
+            Scope::Whole => TESTS_EXPECTED,
+            Scope::Interop => INTEROP_EXPECTED,
+            Scope::Shapes => SHAPES_EXPECTED,
+            Scope::Named(_) => ran.max(1),
+        };
+        if ran == expected {
+            return;
+        }
         let complaint = match scope {
-            Scope::Whole if ran != TESTS_EXPECTED => {
-                format!("{TESTS_EXPECTED} tests were expected, {ran} ran")
+            Scope::Named(pattern) => format!("no test matches `{pattern}`"),
+            Scope::Whole | Scope::Interop | Scope::Shapes => {
+                format!("{expected} tests were expected, {ran} ran")
             }
-            Scope::Interop if ran != INTEROP_EXPECTED => {
-                format!("{INTEROP_EXPECTED} tests were expected, {ran} ran")
-            }
-            Scope::Named(pattern) if ran == 0 => format!("no test matches `{pattern}`"),
-            Scope::Whole | Scope::Named(_) | Scope::Interop => return,
         };
         self.faults.push(Fault { name: "number of tests".into(), message: complaint });
     }

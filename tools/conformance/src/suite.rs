@@ -17,6 +17,9 @@ pub const TESTS_EXPECTED: u32 = 338;
 /// How many tests of our own the clients that people use are put to.
 pub const INTEROP_EXPECTED: u32 = 11;
 
+/// How many tests put our source of shapes beside Electric's own client.
+pub const SHAPES_EXPECTED: u32 = 14;
+
 const RUN_TIME_MAX: Duration = Duration::from_secs(300);
 
 /// Which tests of the suite to run.
@@ -28,6 +31,8 @@ pub enum Scope {
     Named(String),
     /// Not the suite, but the npm clients at work.
     Interop,
+    /// Not our server, but one of shapes, read by Electric's client and by our source.
+    Shapes,
 }
 
 impl Scope {
@@ -36,8 +41,18 @@ impl Scope {
         match self {
             Self::Whole | Self::Named(_) => "conf.test.mjs",
             Self::Interop => "interop.test.mjs",
+            Self::Shapes => "shapes.test.mjs",
         }
     }
+}
+
+/// What the tests are about.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Target<'a> {
+    /// A server that runs, and the program that it is.
+    Server { url: &'a str, binary: &'a Path },
+    /// A program that the tests start by themselves.
+    Driver { binary: &'a Path },
 }
 
 /// The folder with the suite's `package.json`, and its `node_modules`.
@@ -66,26 +81,23 @@ impl<'a> Suite<'a> {
         Ok(suite)
     }
 
-    /// Runs the suite against `url`, where `binary` serves; its results are JSON in `results_path`
-    /// afterwards.
-    pub(crate) fn run(
-        &self,
-        url: &str,
-        binary: &Path,
-        scope: &Scope,
-        results_path: &Path,
-    ) -> Result<()> {
+    /// Runs the suite against `target`; its results are JSON in `results_path` afterwards.
+    pub(crate) fn run(&self, target: Target<'_>, scope: &Scope, results_path: &Path) -> Result<()> {
         let mut command = Command::new("node");
         command
             .args(["node_modules/vitest/vitest.mjs", "run", scope.file(), "--reporter=json"])
             .arg(format!("--outputFile={}", results_path.display()))
-            .env("CONFORMANCE_URL", url)
-            .env("CONFORMANCE_BINARY", binary)
-            .env("CONFORMANCE_LONG_POLL_MS", LONG_POLL_MS.to_string())
-            .env("CONFORMANCE_SUBSCRIPTIONS", "true")
             .current_dir(self.node_dir)
             .stdin(Stdio::null())
             .stdout(Stdio::null());
+        match target {
+            Target::Server { url, binary } => command
+                .env("CONFORMANCE_URL", url)
+                .env("CONFORMANCE_BINARY", binary)
+                .env("CONFORMANCE_LONG_POLL_MS", LONG_POLL_MS.to_string())
+                .env("CONFORMANCE_SUBSCRIPTIONS", "true"),
+            Target::Driver { binary } => command.env("CONFORMANCE_ELECTRIC_DRIVER", binary),
+        };
         if let Scope::Named(pattern) = scope {
             command.args(["--testNamePattern", pattern]);
         }

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use anyhow::{Result, ensure};
-use conformance::{Engine, Harness, Scope};
+use conformance::{Engine, Harness, Report, Scope};
 
 use crate::{
     args::Args,
@@ -32,29 +32,46 @@ pub(crate) fn engines_option(args: &mut Args) -> Result<Vec<Engine>> {
 
 /// Runs the suite on each engine in turn, with the server binary that was built last.
 pub(crate) fn run_engines(metadata: &Metadata, engines: &[Engine], scope: &Scope) -> Tally {
-    let harness = Harness {
-        server_binary: metadata.target_directory.join("debug/headwater"),
-        node_dir: root().join("tools/conformance/node"),
-        scratch_dir: metadata.target_directory.join("conformance"),
-    };
+    let harness = harness(metadata);
     let mut tally = Tally::default();
     for engine in engines {
         let group = format!("{engine} engine");
         match scope {
             Scope::Interop => println!("{group}: the npm clients at work"),
-            Scope::Whole | Scope::Named(_) => println!("{group}: running the official suite"),
+            _ => println!("{group}: running the official suite"),
         }
-        match harness.run(*engine, scope) {
-            Ok(report) => {
-                println!("{report}");
-                tally.add(&group, Count { passed: u64::from(report.passed), failed: 0 });
-                report.faults.iter().for_each(|fault| tally.fail(&group, &fault.name));
-            }
-            Err(error) => {
-                println!("{group}: {error:#}");
-                tally.fail(&group, "the suite could not run");
-            }
-        }
+        count(&mut tally, &group, harness.run(*engine, scope));
     }
     tally
+}
+
+/// Lets our source of shapes and Electric's client read the same server.
+pub(crate) fn run_shapes(metadata: &Metadata) -> Tally {
+    println!("shapes: Electric's client and our source");
+    let mut tally = Tally::default();
+    let driver = metadata.target_directory.join("debug/electric-driver");
+    count(&mut tally, "shapes", harness(metadata).run_shapes(&driver));
+    tally
+}
+
+fn harness(metadata: &Metadata) -> Harness {
+    Harness {
+        server_binary: metadata.target_directory.join("debug/headwater"),
+        node_dir: root().join("tools/conformance/node"),
+        scratch_dir: metadata.target_directory.join("conformance"),
+    }
+}
+
+fn count(tally: &mut Tally, group: &str, outcome: Result<Report>) {
+    match outcome {
+        Ok(report) => {
+            println!("{report}");
+            tally.add(group, Count { passed: u64::from(report.passed), failed: 0 });
+            report.faults.iter().for_each(|fault| tally.fail(group, &fault.name));
+        }
+        Err(error) => {
+            println!("{group}: {error:#}");
+            tally.fail(group, "the suite could not run");
+        }
+    }
 }

@@ -18,11 +18,15 @@ pub struct Polled<R, F> {
     row: PhantomData<fn() -> R>,
 }
 
-/// Asks a polled source to fetch now.
+/// Asks a source that fetches to do so now.
 #[derive(Clone, Debug)]
 pub struct PolledHandle(Arc<Notify>);
 
 impl PolledHandle {
+    pub(super) fn new(demand: Arc<Notify>) -> Self {
+        Self(demand)
+    }
+
     /// Fetches again, as soon as the fetch under way is done.
     pub fn refetch(&self) {
         self.0.notify_one();

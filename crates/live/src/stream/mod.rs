@@ -1,6 +1,7 @@
 //! A database whose rows come from a durable stream, and whose writes go there.
 
 mod codec;
+mod courier;
 mod outlet;
 mod reader;
 mod seen;
@@ -14,6 +15,7 @@ use log::Log;
 use query::{CollectionId, Row};
 use smol_str::SmolStr;
 use sys::Sys;
+use tokio::sync::watch;
 use wire::Address;
 
 pub(crate) use self::{
@@ -21,6 +23,7 @@ pub(crate) use self::{
     reader::{Read, Reader, Unreadable, left_out},
 };
 use self::{
+    courier::{OutboxWriter, StreamCourier},
     outlet::Outlet,
     seen::Seen,
     writer::{SharedWriter, StreamWriter},
@@ -31,6 +34,7 @@ use crate::{
     db::Db,
     effect::EffectBuilder,
     error::DbError,
+    outbox::{self, Letterbox, OutboxStatus},
     status::Status,
     transaction::Writer,
 };
@@ -51,6 +55,7 @@ struct Shared {
     stream: Stream,
     seen: Arc<Seen>,
     types: Types,
+    outbox: Option<Letterbox>,
     /// Dropped with the database, which tells the reader to stop.
     _canceller: Canceller,
 }
@@ -71,6 +76,7 @@ pub struct StreamDbBuilder {
     stream: Stream,
     sys: Sys,
     client: Option<String>,
+    outbox: Option<Stream>,
     adds: Vec<Add>,
 }
 
@@ -81,7 +87,7 @@ impl StreamDb {
     /// A database over this stream of a log, which must hold State Protocol messages.
     pub fn builder(log: Arc<dyn Log>, address: impl Into<Address>, sys: &Sys) -> StreamDbBuilder {
         let stream = Stream { log, address: address.into() };
-        StreamDbBuilder { stream, sys: sys.clone(), client: None, adds: Vec::new() }
+        StreamDbBuilder { stream, sys: sys.clone(), client: None, outbox: None, adds: Vec::new() }
     }
 
     /// The collection of these rows.
@@ -112,6 +118,19 @@ impl StreamDb {
     /// If it has not come in time.
     pub async fn await_txid(&self, txid: &str, within: Duration) -> Result<(), TxIdTimeout> {
         self.shared.seen.wait(txid, within, self.shared.db.sys()).await
+    }
+
+    /// How its outbox is doing, if it has one.
+    #[must_use]
+    pub fn outbox(&self) -> Option<watch::Receiver<OutboxStatus>> {
+        self.shared.outbox.as_ref().map(Letterbox::status)
+    }
+
+    /// Tries at once what waits for its next attempt, reading or sending, for example since the
+    /// network is back.
+    pub fn hurry(&self) {
+        self.shared.seen.hurry();
+        self.shared.outbox.iter().for_each(Letterbox::hurry);
     }
 
     /// Runs code when rows enter, change in or leave a query, and goes on after a crash where it
@@ -166,12 +185,21 @@ impl StreamDbBuilder {
         self
     }
 
+    /// Keeps writes in an outbox: they are written down in a stream of their own before they count
+    /// as queued, and appended to the stream in order as soon as that can be, also after a crash;
+    /// each once. The log should be one on this machine. Give the client a name, so that it knows
+    /// what it wrote in an earlier life.
+    pub fn outbox(mut self, log: Arc<dyn Log>, address: impl Into<Address>) -> Self {
+        self.outbox = Some(Stream { log, address: address.into() });
+        self
+    }
+
     /// Opens the database and begins to read.
     ///
     /// # Errors
     /// If two types have one name, or the client's name is none.
     pub fn open(self) -> Result<StreamDb, DbError> {
-        let Self { stream, sys, client, adds } = self;
+        let Self { stream, sys, client, outbox, adds } = self;
         let db = Db::new(&sys);
         let client = client.unwrap_or_else(|| format!("{:016x}", sys.chance.u64()));
         let seen = Arc::new(Seen::default());
@@ -180,7 +208,17 @@ impl StreamDbBuilder {
             .map_err(|error| DbError::BadClient { why: error.why })?;
         sys.spawn.task("writer of a stream database", outlet.run());
         let writer = Arc::new(StreamWriter::new(out, client.clone(), seen.clone(), &sys));
-        let shared: Arc<dyn Writer> = Arc::new(SharedWriter(writer.clone()));
+        let outbox = outbox.map(|own| {
+            let courier = StreamCourier::new(stream.clone(), &db, writer.clone(), seen.clone());
+            outbox::start(own, Arc::new(courier), &sys, cancellation.clone())
+        });
+        let shared: Arc<dyn Writer> = match &outbox {
+            Some(letterbox) => {
+                let letterbox = letterbox.clone();
+                Arc::new(OutboxWriter { writer: writer.clone(), letterbox })
+            }
+            None => Arc::new(SharedWriter(writer.clone())),
+        };
         let mut types = HashMap::default();
         for add in adds {
             let (name, id, codec) = add(&db, &shared)?;
@@ -191,7 +229,7 @@ impl StreamDbBuilder {
         let reader = Reader::new(stream.clone(), types.clone(), client, seen.clone());
         let work = reader.feed(db.clone(), writer, cancellation);
         sys.spawn.task("reader of a stream database", work);
-        let shared = Shared { db, stream, seen, types, _canceller: canceller };
+        let shared = Shared { db, stream, seen, types, outbox, _canceller: canceller };
         Ok(StreamDb { shared: Arc::new(shared) })
     }
 }

@@ -209,14 +209,14 @@ impl Reader {
                     failures = 0;
                     self.bring(&db, &writer, &tick);
                     if self.is_up_to_date() {
-                        self.tell(&db, &Status::Ready);
+                        self.caught_up(&db);
                     }
                 }
-                Ok(Read::UpToDate) => self.tell(&db, &Status::Ready),
+                Ok(Read::UpToDate) => self.caught_up(&db),
                 Ok(Read::Closed) => return self.tell(&db, &Status::Ready),
                 Err(error) if error.is_retryable() => {
                     failures += 1;
-                    sys.clock.sleep(Retry::default().pause(failures, &sys.chance)).await;
+                    self.seen.rest(Retry::default().pause(failures, &sys.chance), &sys).await;
                 }
                 Err(error) => return self.tell(&db, &Status::Error(error.to_string().into())),
             }
@@ -231,6 +231,11 @@ impl Reader {
             left_out(tick, &error);
         }
         txids(tick).for_each(|txid| self.seen.add(txid.as_str()));
+    }
+
+    fn caught_up(&self, db: &Db) {
+        self.seen.reach(self.next);
+        self.tell(db, &Status::Ready);
     }
 
     fn tell(&self, db: &Db, status: &Status) {

@@ -6,16 +6,22 @@ use foldhash::fast::FixedState;
 use hashbrown::HashSet;
 use parking_lot::Mutex;
 use sys::Sys;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
+use wire::Offset;
 
 use crate::caps::TXIDS_SEEN_MAX;
 
-/// The newest transactions of a stream. Memory is bounded: who asks much too late waits in vain.
+/// How far the reader of a stream is, and the newest transactions it has shown. Memory is bounded:
+/// who asks much too late waits in vain.
 #[derive(Debug, Default)]
 pub(crate) struct Seen {
     /// Held for moments, never across an await.
     txids: Mutex<Txids>,
     news: Notify,
+    /// Everything before it is shown.
+    reached: watch::Sender<Option<Offset>>,
+    /// Ends a pause of the reader.
+    hurry: Notify,
 }
 
 #[derive(Debug, Default)]
@@ -38,6 +44,34 @@ impl Seen {
     pub(crate) fn add(&self, txid: &str) {
         self.txids.lock().add(txid);
         self.news.notify_waiters();
+    }
+
+    /// Notes that everything before an offset is shown.
+    pub(crate) fn reach(&self, offset: Option<Offset>) {
+        self.reached.send_replace(offset);
+    }
+
+    /// Everything before it is shown.
+    pub(crate) fn reached(&self) -> Option<Offset> {
+        *self.reached.borrow()
+    }
+
+    /// Waits until everything before an offset is shown.
+    pub(crate) async fn reaches(&self, offset: Offset) {
+        let is_there = |own: &Option<Offset>| own.is_some_and(|own| own >= offset);
+        // The sender is ours, so it is not gone.
+        let _ = self.reached.subscribe().wait_for(is_there).await;
+    }
+
+    /// Has the reader try again at once, if it rests.
+    pub(crate) fn hurry(&self) {
+        self.hurry.notify_one();
+    }
+
+    /// Rests for a while, unless somebody is in a hurry.
+    pub(crate) async fn rest(&self, pause: Duration, sys: &Sys) {
+        // Whichever comes first.
+        let _ = sys.clock.timeout(pause, self.hurry.notified()).await;
     }
 
     pub(crate) async fn wait(

@@ -1,18 +1,14 @@
 //! Writing to a stream: what is shown first lasts when it comes back.
 
-use std::{
-    future::Future,
-    pin::Pin,
-    sync::{
-        Arc, OnceLock,
-        atomic::{AtomicU64, Ordering},
-    },
+use std::sync::{
+    Arc, OnceLock,
+    atomic::{AtomicU64, Ordering},
 };
 
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use parking_lot::Mutex;
-use query::{Key, TransactionId, Value};
+use query::{CollectionId, Key, TransactionId, Value};
 use smol_str::SmolStr;
 use state::{Draft, Entry, Json, TxId, TypeName};
 use sys::Sys;
@@ -22,11 +18,11 @@ use tokio::sync::{
 };
 use wire::Messages;
 
-use super::{Types, outlet::Outgoing, seen::Seen};
+use super::{Codec, Types, outlet::Outgoing, seen::Seen};
 use crate::{
     caps::{OUTGOING_MAX, TXID_WAIT_DEFAULT},
     error::PersistError,
-    transaction::{Evidence, Mode, Writer, Written},
+    transaction::{Shown, Writer, Written, WrittenKind},
 };
 
 /// Appends transactions to a stream.
@@ -95,22 +91,70 @@ impl StreamWriter {
     }
 
     fn draft(&self, write: &Written) -> Result<Draft, PersistError> {
-        let types =
-            self.types.get().ok_or_else(|| PersistError::fatal("the database is closing"))?;
-        let found = types.iter().find(|(_, (id, _))| *id == write.collection);
-        let (name, (_, codec)) =
-            found.ok_or_else(|| PersistError::fatal("an unknown collection"))?;
+        let (name, codec) = self.codec(write.collection)?;
         let type_name: TypeName = name.parse().map_err(|error| fatal(&error))?;
         let key = key_text(&write.key);
-        let others = self.state.lock().others.get(&(name.clone(), key.as_str().into())).cloned();
+        let others = self.others(name, &key);
         let key: state::Key = key.parse().map_err(|error| fatal(&error))?;
         let Some(record) = &write.row else { return Ok(Draft::delete(type_name, key)) };
         let no_json = || PersistError::fatal("the row cannot be written as JSON");
         let value = codec.encode(record, others.as_ref()).ok_or_else(no_json)?;
-        Ok(match write.is_insert {
-            true => Draft::insert(type_name, key, value),
-            false => Draft::update(type_name, key, value),
+        Ok(match write.kind {
+            WrittenKind::Insert => Draft::insert(type_name, key, value),
+            _ => Draft::update(type_name, key, value),
         })
+    }
+
+    pub(super) fn sys(&self) -> &Sys {
+        &self.sys
+    }
+
+    pub(super) fn types(&self) -> Option<&Types> {
+        self.types.get()
+    }
+
+    /// The type of a collection's rows.
+    pub(super) fn codec(&self, id: CollectionId) -> Result<(&SmolStr, &Codec), PersistError> {
+        let found = self.types().and_then(|types| types.iter().find(|(_, (own, _))| *own == id));
+        let (name, (_, codec)) =
+            found.ok_or_else(|| PersistError::fatal("an unknown collection"))?;
+        Ok((name, codec))
+    }
+
+    /// The collection of rows of a type.
+    pub(super) fn type_of(&self, name: &str) -> Result<(CollectionId, &Codec), PersistError> {
+        let unknown = || PersistError::fatal(format!("there are no rows of the type {name:?}"));
+        let (id, codec) = self.types().and_then(|types| types.get(name)).ok_or_else(unknown)?;
+        Ok((*id, codec))
+    }
+
+    /// The fields of a row that its type does not know.
+    pub(super) fn others(&self, type_name: &SmolStr, key: &str) -> Option<Json> {
+        self.state.lock().others.get(&(type_name.clone(), key.into())).cloned()
+    }
+
+    /// What a transaction of an outbox is called in the stream.
+    pub(super) fn outbox_txid(&self, outbox: &str, number: u64) -> Result<TxId, PersistError> {
+        format!("{}.{outbox}.{number:x}", self.client).parse().map_err(|error| fatal(&error))
+    }
+
+    fn next_txid(&self) -> Result<TxId, PersistError> {
+        let number = self.count.fetch_add(1, Ordering::Relaxed);
+        // The time tells the lives of a client with a name of its own apart.
+        let life = self.sys.clock.unix_ms().get();
+        format!("{}.{life:x}.{number:x}", self.client).parse().map_err(|error| fatal(&error))
+    }
+
+    /// Takes note of what will come back under a txid.
+    pub(super) fn expect(&self, txid: &TxId, shown: &Shown) {
+        self.state.lock().shown.insert(txid.as_str().into(), shown.id());
+    }
+
+    /// Waits for a transaction that lasts to come back; its rows are retired when it does.
+    pub(super) async fn come_back(&self, txid: &TxId, shown: Shown) {
+        // It lasts, whether or not it comes back soon.
+        let _ = self.seen.wait(txid.as_str(), TXID_WAIT_DEFAULT, &self.sys).await;
+        shown.completed();
     }
 
     /// Hands a transaction over; its place among others is the order of these calls.
@@ -133,43 +177,29 @@ type Stored = oneshot::Receiver<Result<(), PersistError>>;
 pub(super) struct SharedWriter(pub(super) Arc<StreamWriter>);
 
 impl Writer for SharedWriter {
-    fn mode(&self) -> Mode {
-        Mode::Remote
-    }
-
-    fn persist(
-        &self,
-        transaction: TransactionId,
-        writes: Vec<Written>,
-    ) -> Pin<Box<dyn Future<Output = Result<Evidence, PersistError>> + Send>> {
-        let number = self.0.count.fetch_add(1, Ordering::Relaxed);
-        // The time tells the lives of a client with a name of its own apart.
-        let life = self.0.sys.clock.unix_ms().get();
-        let txid = format!("{}.{life:x}.{number:x}", self.0.client);
-        let prepared = txid.parse::<TxId>().map_err(|error| fatal(&error)).and_then(|txid| {
-            let messages = self.0.messages(&txid, &writes)?;
-            Ok((txid, messages))
+    fn persist(&self, shown: Shown, writes: Vec<Written>) {
+        let this = self.0.clone();
+        let txid = this.next_txid();
+        let handed = txid.and_then(|txid| {
+            let messages = this.messages(&txid, &writes)?;
+            this.expect(&txid, &shown);
+            Ok((txid.clone(), this.hand_over(txid, messages)?))
         });
-        let (txid, messages) = match prepared {
-            Ok(prepared) => prepared,
-            Err(error) => return Box::pin(std::future::ready(Err(error))),
+        let (txid, stored) = match handed {
+            Ok(handed) => handed,
+            Err(error) => return shown.settle(Err(error)),
         };
-        self.0.state.lock().shown.insert(txid.as_str().into(), transaction);
-        let (this, handed) = (self.0.clone(), self.0.hand_over(txid.clone(), messages));
-        Box::pin(async move {
-            let gone = || PersistError::fatal("the database is closing");
-            let stored = match handed {
-                Ok(stored) => stored.await.unwrap_or_else(|_| Err(gone())),
-                Err(error) => Err(error),
-            };
-            if let Err(error) = stored {
-                this.retired(txid.as_str());
-                return Err(error);
+        let sys = this.sys.clone();
+        sys.spawn.task("transaction", async move {
+            let gone = |_| Err(PersistError::fatal("the database is closing"));
+            match stored.await.unwrap_or_else(gone) {
+                Ok(()) => this.come_back(&txid, shown).await,
+                Err(error) => {
+                    this.retired(txid.as_str());
+                    shown.settle(Err(error));
+                }
             }
-            // It lasts, whether or not it comes back soon; its rows are retired when it does.
-            let _ = this.seen.wait(txid.as_str(), TXID_WAIT_DEFAULT, &this.sys).await;
-            Ok(Evidence::Coming)
-        })
+        });
     }
 }
 
@@ -178,7 +208,7 @@ fn fatal(error: &dyn std::fmt::Display) -> PersistError {
 }
 
 /// The key on the wire.
-fn key_text(key: &Key) -> String {
+pub(super) fn key_text(key: &Key) -> String {
     match key {
         Value::Text(text) => text.to_string(),
         other => other.to_string(),

@@ -8,7 +8,9 @@ use std::{
     time::Duration,
 };
 
-use live::{ChangeKind, Db, DbError, Polled, Status as SourceStatus, TransactionState};
+use live::{
+    ChangeKind, Db, DbError, Pace, PacedAction, Polled, Status as SourceStatus, TransactionState,
+};
 
 use crate::{Message, Reply, Status, message, run};
 
@@ -127,5 +129,126 @@ fn a_polled_source_shows_what_it_fetched_last() {
         assert_eq!(messages.rows()[0].status, Status::Pending);
         let refused = messages.delete("b").unwrap_err();
         assert_eq!(refused, DbError::ReadOnly { name: "message".into() });
+    });
+}
+
+/// What a paced action asked a server for.
+#[derive(Clone, Default)]
+struct Asked(Arc<parking_lot::Mutex<Vec<Vec<u32>>>>);
+
+impl Asked {
+    fn action(&self, db: &Db, sys: &sys::Sys, pace: Pace) -> PacedAction<u32> {
+        let (this, sys) = (self.clone(), sys.clone());
+        PacedAction::new(
+            db,
+            pace,
+            |likes: &u32, writes| writes.update::<Message>("a", |row| row.likes = *likes),
+            move |all| {
+                this.0.lock().push(all.clone());
+                let is_refused = all.contains(&13);
+                let slow = sys.clone();
+                async move {
+                    slow.clock.sleep(Duration::from_millis(10)).await;
+                    if is_refused { Err(live::PersistError::fatal("unlucky")) } else { Ok(()) }
+                }
+            },
+        )
+    }
+
+    fn calls(&self) -> Vec<Vec<u32>> {
+        self.0.lock().clone()
+    }
+}
+
+async fn paced(sys: &sys::Sys, pace: Pace) -> (Vec<Vec<u32>>, u32) {
+    let db = Db::new(sys);
+    let messages = db.local::<Message>().unwrap();
+    let _ = messages.insert(message("a", Status::Done)).unwrap();
+    let asked = Asked::default();
+    let like = asked.action(&db, sys, pace);
+    let first = like.run(1).unwrap();
+    assert_eq!((messages.get("a").unwrap().likes, first.state()), (1, TransactionState::Pending));
+    tokio::task::yield_now().await;
+    let second = like.run(2).unwrap();
+    assert_eq!(messages.get("a").unwrap().likes, 2);
+    let third = like.run(3).unwrap();
+    third.settled().await.unwrap();
+    assert!(first.state().is_settled() && second.state().is_settled());
+    let refused = like.run(13).unwrap();
+    assert_eq!(messages.get("a").unwrap().likes, 13);
+    assert_eq!(refused.settled().await.unwrap_err().why, "unlucky");
+    (asked.calls(), messages.get("a").unwrap().likes)
+}
+
+#[test]
+fn paced_actions_are_shown_at_once_and_carried_out_in_their_time() {
+    run(|sys| async move {
+        let second = Duration::from_secs(1);
+        let debounced = paced(&sys, Pace::Debounce(second)).await;
+        assert_eq!(debounced.0, [vec![1, 2, 3], vec![13]]);
+        let throttled = paced(&sys, Pace::Throttle(second)).await;
+        assert_eq!(throttled.0, [vec![1], vec![2, 3], vec![13]]);
+        let queued = paced(&sys, Pace::Queue).await;
+        assert_eq!(queued.0, [vec![1], vec![2], vec![3], vec![13]]);
+        // What was refused is not shown any more; nobody made the others last in this story.
+        assert_eq!((debounced.1, throttled.1, queued.1), (0, 0, 0));
+    });
+}
+
+#[test]
+fn calls_that_wait_are_bounded() {
+    run(|sys| async move {
+        let db = Db::new(&sys);
+        let messages = db.local::<Message>().unwrap();
+        let _ = messages.insert(message("a", Status::Done)).unwrap();
+        let like = Asked::default().action(&db, &sys, Pace::Queue);
+        let taken: Vec<_> = (0..2_000).map(|likes| like.run(likes)).collect();
+        let refused = taken.iter().find_map(|call| call.as_ref().err()).unwrap();
+        assert!(refused.is_retryable());
+        assert_eq!(taken.iter().filter(|call| call.is_ok()).count(), live::caps::PACED_MAX);
+    });
+}
+
+/// A schema that is known at run time, a query that arrives as JSON.
+#[test]
+fn rows_that_are_data_work_in_the_same_queries() {
+    run(|sys| async move {
+        let db = Db::new(&sys);
+        let messages = db.local::<Message>().unwrap();
+        let column = |name, kind| live::ColumnDef::new(name, kind).required();
+        let columns = [column("of", live::Kind::Text), column("stars", live::Kind::Number)];
+        let schema = live::Schema::declared("id", columns);
+        let ratings = db.local_dynamic("rating", schema).unwrap();
+        let _ = messages.insert(message("a", Status::Done)).unwrap();
+        let rated = ratings.insert_json(&serde_json::json!({"id": 1, "of": "a", "stars": 4}));
+        rated.unwrap().settled().await.unwrap();
+        let query = live::Query::from_json(
+            r#"{"from":{"col":"message","as":"m"},
+                "join":[{"type":"inner","col":"rating","as":"r",
+                    "on":[[{"ref":["m","id"]},{"ref":["r","of"]}]]}],
+                "select":{"text":{"ref":["m","text"]},"stars":{"ref":["r","stars"]}}}"#,
+        );
+        let rated = db.live(live::Find::<live::Dynamic>::from(query.unwrap())).unwrap();
+        assert_eq!(rated.first().unwrap().get("stars").as_int(), Some(4));
+        let _ = ratings.patch(1, serde_json::json!({"stars": 5})).unwrap();
+        assert_eq!(rated.first().unwrap().get("stars").as_int(), Some(5));
+        let _ = messages.patch("a", serde_json::json!({"likes": 9})).unwrap();
+        assert_eq!(messages.get("a").unwrap().likes, 9);
+
+        let told = |outcome: Result<live::Transaction, DbError>| outcome.unwrap_err().to_string();
+        let bad =
+            told(ratings.insert_json(&serde_json::json!({"id": 2, "of": "a", "stars": "many"})));
+        assert!(bad.contains("stars") && bad.contains("a number") && bad.contains('2'), "{bad}");
+        let bad = told(ratings.insert_json(&serde_json::json!([1])));
+        assert!(bad.contains("rating"), "{bad}");
+        let bad = told(messages.patch("a", serde_json::json!({"likes": "many"})));
+        assert!(bad.contains("likes") && bad.contains("\"a\""), "{bad}");
+        let bad = told(messages.patch("a", serde_json::json!({"nothing": 1})));
+        assert!(bad.contains("nothing"), "{bad}");
+        let bad = told(messages.patch("a", serde_json::json!(7)));
+        assert!(bad.contains("JSON object"), "{bad}");
+        let _ = ratings.delete(1).unwrap();
+        assert!(rated.is_empty() && ratings.is_empty());
+        assert_eq!(messages.get("a").unwrap().likes, 9);
     });
 }

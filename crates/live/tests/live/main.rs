@@ -6,7 +6,10 @@ mod compact;
 mod compact_effects;
 mod durable;
 mod effects;
+mod on_demand;
+mod outbox;
 mod stream;
+mod weather;
 mod wrapped;
 
 use std::{sync::Arc, time::Duration};

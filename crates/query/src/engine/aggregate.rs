@@ -3,7 +3,12 @@
 use std::{cmp::Ordering, collections::BTreeMap};
 
 use super::sum::Sum;
-use crate::{Semantics, expr::js_number, record::Key, value::Value};
+use crate::{
+    Semantics,
+    expr::js_number,
+    record::Key,
+    value::{List, Value},
+};
 
 /// The names of all aggregates.
 pub(crate) const NAMES: &[&str] =
@@ -43,7 +48,7 @@ impl Aggregate {
             Self::CountDistinct => Running::CountDistinct(BTreeMap::new()),
             Self::Min => Running::Min(BTreeMap::new()),
             Self::Max => Running::Max(BTreeMap::new()),
-            Self::Collect => Running::Collect(BTreeMap::new()),
+            Self::Collect => Running::Collect { keys: List::default(), values: List::default() },
         }
     }
 }
@@ -63,8 +68,11 @@ pub(super) enum Running {
     CountDistinct(Counts),
     Min(Counts),
     Max(Counts),
-    /// Values in the order of their rows' keys.
-    Collect(BTreeMap<Key, Value>),
+    /// Values in the order of their rows' keys. What was told of them shares their blocks.
+    Collect {
+        keys: List,
+        values: List,
+    },
 }
 
 /// Values, and how many rows have each.
@@ -98,9 +106,13 @@ impl Running {
     /// A row came into the group.
     pub(super) fn add(&mut self, key: &Key, value: &Value, semantics: Semantics) {
         match self {
-            Self::Collect(values) => {
-                values.insert(key.clone(), value.clone());
-            }
+            Self::Collect { keys, values } => match keys.search(key) {
+                Ok(index) => values.set(index, value.clone()),
+                Err(index) => {
+                    keys.insert(index, key.clone());
+                    values.insert(index, value.clone());
+                }
+            },
             Self::Min(counts) | Self::Max(counts) | Self::CountDistinct(counts) => {
                 if let Some(value) = compared(value, semantics) {
                     *counts.entry(value).or_default() += 1;
@@ -113,8 +125,11 @@ impl Running {
     /// A row left the group.
     pub(super) fn remove(&mut self, key: &Key, value: &Value, semantics: Semantics) {
         match self {
-            Self::Collect(values) => {
-                values.remove(key);
+            Self::Collect { keys, values } => {
+                if let Ok(index) = keys.search(key) {
+                    keys.remove(index);
+                    values.remove(index);
+                }
             }
             Self::Min(counts) | Self::Max(counts) | Self::CountDistinct(counts) => {
                 let Some(value) = compared(value, semantics) else { return };
@@ -163,7 +178,7 @@ impl Running {
             Self::Avg { sum, count } => Value::number(sum.value() / *count as f64),
             Self::Min(counts) => shown(counts.keys().next()),
             Self::Max(counts) => shown(counts.keys().next_back()),
-            Self::Collect(values) => Value::list(values.values().cloned()),
+            Self::Collect { values, .. } => Value::List(values.clone()),
         }
     }
 }

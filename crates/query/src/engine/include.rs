@@ -93,6 +93,9 @@ impl Include {
         for Out { change, .. } in outs {
             let after = self.state.members.get(&change.key).cloned();
             let before = moved.remove(&change.key).unwrap_or_else(|| after.clone());
+            if before == after && change.old == change.new {
+                continue;
+            }
             let entry = change.new.as_deref();
             self.state.seat(before, after, entry, self.form, &mut touched);
         }

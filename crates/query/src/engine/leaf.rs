@@ -4,14 +4,16 @@ use std::sync::Arc;
 
 use smallvec::smallvec;
 
-use super::{Change, Delta, Feed, Lookup, feed::Probe};
+use super::{
+    Change, Delta, Feed, Lookup,
+    feed::{Ordered, Probe, Span},
+    narrow::{Narrowed, narrow},
+};
 use crate::{
-    Semantics,
     catalog::CollectionId,
-    expr::{Expr, Function, Item, Virtual},
+    expr::{Expr, Item},
     ir::View,
     record::Entry,
-    value::Value,
 };
 
 /// Where rows enter a plan.
@@ -32,34 +34,52 @@ pub(crate) struct Watch {
     pub(crate) view: View,
     /// Rows that can pass the filter; any of these tells them all.
     pub(crate) lookups: Vec<Lookup>,
+    /// Rows that can pass the filter; any of these tells them all, too.
+    pub(crate) spans: Vec<Span>,
+    /// The order in which the first rows are wanted, if they are.
+    pub(crate) order: Option<Ordered>,
 }
 
 impl Leaf {
+    /// A leaf of a collection whose key is the column of this number.
     pub(super) fn new(
         number: usize,
-        collection: CollectionId,
+        (collection, key): (CollectionId, Option<usize>),
         view: View,
         filter: Option<Expr>,
     ) -> Self {
-        let mut lookups = Vec::new();
-        let is_exact = filter.as_ref().is_some_and(|filter| find_lookups(filter, &mut lookups));
-        Self { number, watch: Watch { collection, view, lookups }, filter, is_exact }
+        let found = filter.as_ref().map(|filter| narrow(filter, key)).unwrap_or_default();
+        let Narrowed { lookups, spans, is_exact } = found;
+        let watch = Watch { collection, view, lookups, spans, order: None };
+        Self { number, watch, filter, is_exact }
+    }
+
+    /// The only value that rows must have, and where, if that is all that is asked of them; or
+    /// nothing is.
+    pub(super) fn only(&self) -> Option<Option<(Probe, crate::Value)>> {
+        match (&self.filter, &self.watch.lookups[..]) {
+            (None, _) => Some(None),
+            (Some(_), [Lookup { column, values }]) if self.is_exact => match &values[..] {
+                [value] => Some(Some((*column, value.clone()))),
+                _ => None,
+            },
+            _ => None,
+        }
     }
 
     pub(super) fn step(&self, feed: &Feed<'_>) -> Vec<Delta> {
         let mut deltas = Vec::new();
         match feed {
-            Feed::Tick(changes) => {
+            Feed::Tick(changes, _) => {
                 let start = changes.partition_point(|(leaf, _)| *leaf < self.number);
                 let own = changes[start..].iter().take_while(|(leaf, _)| *leaf == self.number);
                 deltas.extend(own.filter_map(|(_, change)| self.pass(change)));
             }
             Feed::Initial(rows) => {
-                let Watch { collection, view, lookups } = &self.watch;
                 if self.filter.is_none() {
-                    deltas.reserve_exact(rows.len(*collection, *view));
+                    deltas.reserve_exact(rows.len(&self.watch));
                 }
-                rows.scan(*collection, *view, lookups, &mut |entry| {
+                rows.scan(&self.watch, &mut |entry| {
                     let new = self.filtered(Some(entry));
                     if new.is_some() {
                         deltas.push(Delta { key: entry.key.clone(), old: None, new });
@@ -75,7 +95,7 @@ impl Leaf {
         (old.is_some() || new.is_some()).then(|| Delta { key: change.key.clone(), old, new })
     }
 
-    fn filtered(&self, entry: Option<&Arc<Entry>>) -> Option<Item> {
+    pub(super) fn filtered(&self, entry: Option<&Arc<Entry>>) -> Option<Item> {
         let entry = entry?;
         if self.is_exact {
             let is_found = |lookup: &Lookup| lookup.values.contains(&lookup.column.of(entry));
@@ -88,48 +108,6 @@ impl Leaf {
             _ => Some(item),
         }
     }
-}
-
-/// Conjuncts that say which values a column must have; true if there are no others.
-fn find_lookups(filter: &Expr, found: &mut Vec<Lookup>) -> bool {
-    let Expr::Call { function, args, semantics } = filter else { return false };
-    match (function, &**args) {
-        (Function::And, args) => {
-            let is_exact = |is_exact, arg| find_lookups(arg, found) && is_exact;
-            args.iter().fold(true, is_exact)
-        }
-        (Function::Eq, [probe, Expr::Const(value)] | [Expr::Const(value), probe]) => {
-            let lookup = lookup(probe, [value]);
-            // JavaScript has an equality of its own.
-            let is_exact = lookup.is_some() && *semantics == Semantics::Sql;
-            found.extend(lookup);
-            is_exact
-        }
-        (Function::In, [probe, Expr::Const(Value::List(list))]) => {
-            found.extend(lookup(probe, list.iter()));
-            false
-        }
-        _ => false,
-    }
-}
-
-fn lookup<'a>(probe: &Expr, values: impl IntoIterator<Item = &'a Value>) -> Option<Lookup> {
-    let column = match probe {
-        Expr::Column { column, path, .. } if path.is_empty() => Probe::Column(*column),
-        Expr::Virtual { what: Virtual::Key, .. } => Probe::Key,
-        Expr::Virtual { what: Virtual::Synced, .. } => Probe::Synced,
-        _ => return None,
-    };
-    // Nothing equals nothing.
-    let mut values: Vec<_> =
-        values.into_iter().filter(|value| !value.is_nothing()).cloned().collect();
-    // Lists and objects are not worth an index, and a lookup must find all rows that can pass.
-    if values.iter().any(|value| matches!(value, Value::List(_) | Value::Object(_))) {
-        return None;
-    }
-    values.sort_unstable();
-    values.dedup();
-    Some(Lookup { column, values: values.into() })
 }
 
 #[cfg(test)]

@@ -17,6 +17,7 @@ mod group;
 mod include;
 mod join;
 mod leaf;
+mod narrow;
 mod nest;
 mod output;
 mod plan;
@@ -30,7 +31,7 @@ use std::sync::Arc;
 
 pub(crate) use self::{
     aggregate::NAMES as AGGREGATES,
-    feed::{Feed, Lookup, Probe, Rows},
+    feed::{Feed, Kindred, Lookup, Ordered, Probe, Rows, Span, end},
     leaf::Watch,
     plan::Plan,
     planner::compile,

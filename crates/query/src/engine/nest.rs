@@ -17,7 +17,7 @@ use crate::{
 pub(super) struct Nest {
     pub(super) output: Output,
     pub(super) includes: Box<[Include]>,
-    /// Whether rows that look the same are told, too: their place may be another.
+    /// Whether all rows are told, whatever they look like: somebody else knows their places.
     pub(super) tells_all: bool,
     /// Rows with something nested in them.
     rows: HashMap<Key, Parent, FixedState>,
@@ -48,10 +48,11 @@ impl Nest {
         let mut outs = Vec::with_capacity(deltas.len());
         let mut told: HashMap<Key, usize, FixedState> = HashMap::default();
         for delta in deltas {
-            if !touched.iter().all(Vec::is_empty) {
-                told.insert(delta.key.clone(), outs.len());
+            let key = (!touched.iter().all(Vec::is_empty)).then(|| delta.key.clone());
+            if let Some(out) = self.parent(delta, sorting) {
+                told.extend(key.map(|key| (key, outs.len())));
+                outs.push(out);
             }
-            outs.extend(self.parent(delta, sorting));
         }
         for (index, ties) in touched.into_iter().enumerate() {
             ties.iter().for_each(|tie| self.children(index, tie, &mut told, &mut outs));
@@ -62,16 +63,20 @@ impl Nest {
     /// Rows with nothing nested in them.
     fn plain(&self, delta: Delta, sorting: Option<&Sorting>) -> Option<Out> {
         let Delta { key, old, new } = delta;
-        let place = sorting.zip(new.as_ref()).map(|(sorting, item)| sorting.place(&key, item));
+        let place = |item: &Item| sorting.map(|sorting| sorting.place(&key, item));
+        let to = new.as_ref().and_then(place);
+        let before = sorting.and(old.clone());
         let old = old.and_then(|item| self.output.entry(&key, item));
         let new = new.and_then(|item| self.output.entry(&key, item));
         // What changed may be nothing that is shown.
-        (self.tells_all || old != new).then_some(Out { change: Change { key, old, new }, place })
+        let is_told = self.tells_all || old != new || before.as_ref().and_then(place) != to;
+        is_told.then_some(Out { change: Change { key, old, new }, place: to })
     }
 
     fn parent(&mut self, delta: Delta, sorting: Option<&Sorting>) -> Option<Out> {
-        let Delta { key, new, .. } = delta;
-        let place = sorting.zip(new.as_ref()).map(|(sorting, item)| sorting.place(&key, item));
+        let Delta { key, old, new } = delta;
+        let place = |item: &Item| sorting.map(|sorting| sorting.place(&key, item));
+        let (from, to) = (old.as_ref().and_then(place), new.as_ref().and_then(place));
         let before = self.rows.remove(&key);
         let new = new.and_then(|item| self.shown(&key, item));
         let (old, old_ties) = before.map(|parent| (parent.shown, parent.ties)).unzip();
@@ -83,7 +88,11 @@ impl Nest {
         if let (Some(shown), Some(ties)) = (new.clone(), new_ties) {
             self.rows.insert(key.clone(), Parent { shown, ties });
         }
-        (old.is_some() || new.is_some()).then_some(Out { change: Change { key, old, new }, place })
+        let is_told = match self.tells_all {
+            true => old.is_some() || new.is_some(),
+            false => from != to || old != new,
+        };
+        is_told.then_some(Out { change: Change { key, old, new }, place: to })
     }
 
     fn shown(&self, key: &Key, item: Item) -> Option<Parent> {
@@ -108,6 +117,10 @@ impl Nest {
         for key in include.parents(tie) {
             let Some(parent) = self.rows.get_mut(key) else { continue };
             let Record::Tuple(tuple) = &parent.shown.record else { continue };
+            // What changed may lie outside the window of the include.
+            if *tuple.column(include.column) == value {
+                continue;
+            }
             let record =
                 Record::Tuple(tuple.with([(include.column, value.clone())], tuple.shape()));
             let new = Arc::new(Entry { record, ..(*parent.shown).clone() });

@@ -37,7 +37,7 @@ pub(crate) struct Plan {
 pub(super) enum Order {
     ByKey,
     Sorted(Sorting),
-    Windowed(Window),
+    Windowed(Box<Window>),
 }
 
 /// Where rows come from.
@@ -76,6 +76,11 @@ impl Plan {
         &self.explanation
     }
 
+    /// Adds what became clear when it was fed first.
+    pub(crate) fn explain_more(&mut self, lines: &[String]) {
+        self.explanation.extend(lines.iter().map(String::as_str));
+    }
+
     pub(crate) fn is_ordered(&self) -> bool {
         !matches!(self.order, Order::ByKey)
     }
@@ -95,11 +100,14 @@ impl Plan {
 
     /// Takes in what it is fed; answers what changed in what it shows.
     pub(crate) fn outs(&mut self, feed: &Feed<'_>) -> Vec<Out> {
-        let mut deltas = self.node.step(feed);
+        let mut deltas = match self.first_rows(feed) {
+            Some(deltas) => deltas,
+            None => self.node.step(feed),
+        };
         if let Some(groups) = &mut self.groups {
             deltas = match feed {
                 Feed::Initial(_) => groups.begin(&deltas),
-                Feed::Tick(_) => groups.step(&deltas),
+                Feed::Tick(..) => groups.step(&deltas),
             };
         }
         if let Some(having) = &self.having {
@@ -112,11 +120,21 @@ impl Plan {
             Order::ByKey => None,
             Order::Sorted(sorting) => Some(&*sorting),
             Order::Windowed(window) => {
-                deltas = window.step(deltas);
+                deltas = window.step(deltas, &self.node, feed);
                 Some(&window.sorting)
             }
         };
         self.nest.step(deltas, sorting, feed)
+    }
+
+    /// The first rows of a window, if they can be read without the others.
+    fn first_rows(&mut self, feed: &Feed<'_>) -> Option<Vec<Delta>> {
+        match (feed, &mut self.order, &self.node) {
+            (Feed::Initial(rows), Order::Windowed(window), Node::Leaf(leaf)) => {
+                window.begin(leaf, *rows)
+            }
+            _ => None,
+        }
     }
 
     pub(super) fn step(&mut self, feed: &Feed<'_>) -> Vec<Change> {

@@ -3,12 +3,16 @@
 use std::{
     collections::BTreeMap,
     mem,
-    ops::Bound::{Excluded, Unbounded},
+    ops::{
+        Bound::{Excluded, Unbounded},
+        ControlFlow,
+    },
 };
 
-use super::{Delta, consolidate::consolidate};
+use super::{Delta, Feed, Rows, consolidate::consolidate, leaf::Leaf, plan::Node};
 use crate::{
     Semantics,
+    caps::WINDOW_SPARE_MIN,
     expr::{Expr, Item},
     record::Key,
     value::{Collation, SortKey, SortSpec, Value},
@@ -40,7 +44,11 @@ impl Sorting {
     }
 }
 
-/// All rows in order, and which of them are shown: those from `offset` on, `limit` of them.
+/// Rows in order, and which of them are shown: those from `offset` on, `limit` of them.
+///
+/// ```text
+/// before the window │ shown │ spare │ not held: read from an index when rows leave
+/// ```
 #[derive(Debug)]
 pub(super) struct Window {
     pub(super) sorting: Sorting,
@@ -50,6 +58,26 @@ pub(super) struct Window {
     /// Rows before the window: `offset` of them, or all.
     before: usize,
     shown: Option<Shown>,
+    held: Held,
+}
+
+/// Which rows it holds.
+#[derive(Debug)]
+enum Held {
+    /// All there are.
+    All,
+    /// All there are so far, and an index has them, too.
+    AllOfIndex,
+    /// All up to this place; the index has the others.
+    UpTo(Place),
+}
+
+/// A place in an order, and what the index knows it by.
+#[derive(Clone, Debug)]
+struct Place {
+    at: SortKey,
+    value: Value,
+    key: Key,
 }
 
 /// The rows within the window.
@@ -62,24 +90,139 @@ struct Shown {
 
 impl Window {
     pub(super) fn new(sorting: Sorting, offset: usize, limit: usize) -> Self {
-        Self { sorting, offset, limit, rows: BTreeMap::new(), before: 0, shown: None }
+        let rows = BTreeMap::new();
+        Self { sorting, offset, limit, rows, before: 0, shown: None, held: Held::All }
     }
 
     pub(super) fn heap_rows(&self) -> usize {
         self.rows.len()
     }
 
-    pub(super) fn step(&mut self, deltas: Vec<Delta>) -> Vec<Delta> {
+    /// How many of the first rows it needs.
+    pub(super) fn reach(&self) -> usize {
+        self.offset.saturating_add(self.limit)
+    }
+
+    /// How many rows it holds beyond those, so that it need not read for each that leaves.
+    fn spare(&self) -> usize {
+        self.reach().max(WINDOW_SPARE_MIN)
+    }
+
+    /// The first rows, if an index has them in order; from then on it holds no more than it needs.
+    pub(super) fn begin(&mut self, leaf: &Leaf, rows: &dyn Rows) -> Option<Vec<Delta>> {
+        leaf.watch.order.as_ref()?;
+        let (mut deltas, most) = (Vec::new(), self.reach().saturating_add(self.spare()));
+        let flow = rows.ordered(&leaf.watch, None, &mut |entry| {
+            if deltas.len() >= most {
+                return ControlFlow::Break(());
+            }
+            let new = leaf.filtered(Some(entry));
+            deltas.push(Delta { key: entry.key.clone(), old: None, new });
+            ControlFlow::Continue(())
+        })?;
+        let last = deltas.last().and_then(|delta| Some((&delta.key, delta.new.as_ref()?)));
+        self.held = match last {
+            Some((key, item)) if flow.is_break() => Held::UpTo(self.place(leaf, key, item)?),
+            _ => Held::AllOfIndex,
+        };
+        Some(deltas)
+    }
+
+    pub(super) fn step(&mut self, deltas: Vec<Delta>, node: &Node, feed: &Feed<'_>) -> Vec<Delta> {
         if self.limit == 0 {
             return Vec::new();
         }
-        if self.rows.is_empty() {
-            return self.fill(deltas);
+        let is_empty = self.rows.is_empty();
+        let leaf = match node {
+            Node::Leaf(leaf) => Some(leaf),
+            _ => None,
+        };
+        let mut out = if is_empty { self.fill(deltas) } else { self.change(deltas, leaf) };
+        if let (Some(leaf), Feed::Tick(_, rows)) = (leaf, feed) {
+            self.refill(leaf, *rows, &mut out);
+            self.trim(leaf);
         }
+        if !is_empty {
+            consolidate(&mut out);
+        }
+        out
+    }
+
+    /// Reads the next rows if it holds too few.
+    fn refill(&mut self, leaf: &Leaf, rows: &dyn Rows, out: &mut Vec<Delta>) {
+        let (reach, most) = (self.reach(), self.reach().saturating_add(self.spare()));
+        if self.rows.len() >= reach {
+            return;
+        }
+        let Held::UpTo(held) = &self.held else { return };
+        let (held, mut last) = (held.clone(), None);
+        let flow = rows.ordered(&leaf.watch, Some((&held.value, &held.key)), &mut |entry| {
+            if self.rows.len() >= most {
+                return ControlFlow::Break(());
+            }
+            if let Some(item) = leaf.filtered(Some(entry)) {
+                last = self.place(leaf, &entry.key, &item);
+                let at = last.as_ref().map_or_else(SortKey::default, |last| last.at.clone());
+                self.insert(at, entry.key.clone(), item, out);
+            }
+            ControlFlow::Continue(())
+        });
+        self.held = match flow {
+            Some(ControlFlow::Continue(())) => Held::AllOfIndex,
+            _ => Held::UpTo(last.unwrap_or(held)),
+        };
+    }
+
+    /// Lets go of rows far beyond the window.
+    fn trim(&mut self, leaf: &Leaf) {
+        let most = self.reach().saturating_add(self.spare());
+        let is_held = matches!(self.held, Held::All);
+        if is_held || self.rows.len() <= most.saturating_add(self.spare()) {
+            return;
+        }
+        while self.rows.len() > most {
+            self.rows.pop_last();
+        }
+        if let Some((_, (key, item))) = self.rows.last_key_value()
+            && let Some(place) = self.place(leaf, key, item)
+        {
+            self.held = Held::UpTo(place);
+        }
+    }
+
+    fn place(&self, leaf: &Leaf, key: &Key, item: &Item) -> Option<Place> {
+        let entry = item.first()?.as_ref()?;
+        let value = leaf.watch.order.as_ref()?.by.of(entry).into_owned();
+        Some(Place { at: self.sorting.place(key, item), value, key: key.clone() })
+    }
+
+    fn holds(&self, at: &SortKey) -> bool {
+        match &self.held {
+            Held::All | Held::AllOfIndex => true,
+            Held::UpTo(last) => *at <= last.at,
+        }
+    }
+
+    /// Whether a row is not held, as one can tell by its value alone. Most changes are far away.
+    fn is_beyond(&self, leaf: Option<&Leaf>, item: &Item) -> bool {
+        let order = leaf.and_then(|leaf| leaf.watch.order.as_ref());
+        match (&self.held, order, item.first()) {
+            (Held::UpTo(last), Some(order), Some(Some(entry))) => {
+                order.is_after(&order.by.of(entry), &last.value)
+            }
+            _ => false,
+        }
+    }
+
+    fn change(&mut self, deltas: Vec<Delta>, leaf: Option<&Leaf>) -> Vec<Delta> {
         let mut out = Vec::new();
         for Delta { key, old, new } in deltas {
+            let old = old.filter(|item| !self.is_beyond(leaf, item));
+            let new = new.filter(|item| !self.is_beyond(leaf, item));
             let from = old.map(|item| self.sorting.place(&key, &item));
             let to = new.map(|item| (self.sorting.place(&key, &item), item));
+            let from = from.filter(|from| self.holds(from));
+            let to = to.filter(|(to, _)| self.holds(to));
             match (from, to) {
                 (Some(from), Some((to, item))) if from == to => {
                     self.replace(&from, key, item, &mut out);
@@ -94,7 +237,6 @@ impl Window {
                 }
             }
         }
-        consolidate(&mut out);
         out
     }
 

@@ -12,6 +12,7 @@ use crate::{
     error::QueryError,
     ir,
     record::Shape,
+    suggest::short,
     value::Value,
 };
 
@@ -27,6 +28,8 @@ pub(crate) struct Slot {
 pub(crate) enum SlotColumns {
     Collection(CollectionId),
     Fixed(Arc<Shape>),
+    /// These, and whatever rows of open collections bring later.
+    Growing(Arc<Shape>),
 }
 
 /// What the names in an expression mean.
@@ -115,30 +118,66 @@ impl<'a> Scope<'a> {
         if let Some(typed) = self.virtual_column(slot, name) {
             return Ok(typed);
         }
-        let unknown = |known: Vec<SmolStr>, alias: &SmolStr| QueryError::UnknownColumn {
-            alias: alias.clone(),
-            column: name.into(),
-            known,
-        };
-        let Slot { alias, columns } = &self.slots[slot];
+        let columns = &self.slots[slot].columns;
         let (column, kind) = match columns {
             SlotColumns::Collection(id) => match self.catalog.column(*id, name) {
                 Some(found) => found,
-                None => return Err(unknown(self.catalog.names(*id), alias)),
+                None => return Err(self.unknown_column(slot, name, self.catalog.names(*id))),
             },
-            SlotColumns::Fixed(shape) => match shape.index(name) {
+            SlotColumns::Fixed(shape) | SlotColumns::Growing(shape) => match shape.index(name) {
                 Some(column) => (column, Kind::Any),
+                None if matches!(columns, SlotColumns::Growing(_)) => {
+                    return Ok(self.by_name(slot, name, path));
+                }
                 None if self.semantics == Semantics::Tanstack => {
                     return Ok(Typed { expr: Expr::Const(Value::Missing), kind: Kind::Any });
                 }
                 None => {
                     let known = (0..shape.len()).filter_map(|index| shape.name(index));
-                    return Err(unknown(known.map(SmolStr::new).collect(), alias));
+                    let known = known.map(SmolStr::new).collect();
+                    return Err(self.unknown_column(slot, name, known));
                 }
             },
         };
         let kind = if path.is_empty() { kind } else { Kind::Any };
         Ok(Typed { expr: Expr::Column { slot, column, path: path.into() }, kind })
+    }
+
+    /// A column without a number yet. It is looked for in each row.
+    fn by_name(&self, slot: usize, name: &str, path: &[SmolStr]) -> Typed {
+        let steps = std::iter::once(name).chain(path.iter().map(SmolStr::as_str));
+        let steps = steps.map(|step| Expr::Const(Value::from(step)));
+        let args = std::iter::once(Expr::Row { slot }).chain(steps).collect();
+        let expr = Expr::Call { function: Function::Get, args, semantics: self.semantics };
+        Typed { expr, kind: Kind::Any }
+    }
+
+    fn unknown_column(&self, slot: usize, name: &str, known: Vec<SmolStr>) -> QueryError {
+        let alias = self.slots[slot].alias.clone();
+        QueryError::UnknownColumn { alias, of: self.described(slot), column: name.into(), known }
+    }
+
+    /// What a source is, for people.
+    fn described(&self, slot: usize) -> String {
+        match &self.slots[slot].columns {
+            SlotColumns::Collection(id) => format!("collection {:?}", self.catalog.name(*id)),
+            SlotColumns::Fixed(_) | SlotColumns::Growing(_) => "a sub-query".into(),
+        }
+    }
+
+    /// Two kinds that cannot meet, and where.
+    fn mismatch(&self, name: &str, args: &[ir::Expr], found: &Mismatch) -> QueryError {
+        let call = ir::Expr::Call(name.into(), args.to_vec());
+        let source =
+            |slot: usize| format!("{} is {}", self.slots[slot].alias, self.described(slot));
+        QueryError::TypeMismatch {
+            function: found.function.name(),
+            call: short(call.to_string()),
+            what: short(args[found.arg].to_string()),
+            sources: (0..self.slots.len()).map(source).collect::<Vec<_>>().join(", "),
+            expected: found.expected,
+            found: found.kind,
+        }
     }
 
     fn virtual_column(&self, slot: usize, name: &str) -> Option<Typed> {
@@ -169,10 +208,11 @@ impl<'a> Scope<'a> {
                 most,
             });
         }
+        let written = args;
         let args =
             args.iter().map(|arg| self.typed(arg, depth + 1)).collect::<Result<Vec<_>, _>>()?;
         if self.semantics == Semantics::Sql {
-            check_kinds(function, &args)?;
+            check_kinds(function, &args).map_err(|found| self.mismatch(name, written, &found))?;
         }
         let args: Box<[_]> = args.into_iter().map(|arg| arg.expr).collect();
         let is_constant = args.iter().all(|arg| matches!(arg, Expr::Const(_)));
@@ -230,10 +270,12 @@ pub(crate) fn result_kind(function: Function) -> Kind {
 }
 
 /// Refuses what can never be anything but unknown.
-fn check_kinds(function: Function, args: &[Typed]) -> Result<(), QueryError> {
+fn check_kinds(function: Function, args: &[Typed]) -> Result<(), Mismatch> {
     use Function as F;
-    let demand = |kind: Kind| match args.iter().find(|arg| !arg.kind.may_be(kind)) {
-        Some(arg) => Err(mismatch(function, kind, arg.kind)),
+    let mismatch =
+        |arg: usize, expected| Err(Mismatch { function, arg, expected, kind: args[arg].kind });
+    let demand = |kind: Kind| match args.iter().position(|arg| !arg.kind.may_be(kind)) {
+        Some(arg) => mismatch(arg, kind),
         None => Ok(()),
     };
     match function {
@@ -260,13 +302,15 @@ fn check_kinds(function: Function, args: &[Typed]) -> Result<(), QueryError> {
         | F::StartsWith
         | F::EndsWith
         | F::Contains => demand(Kind::Text),
-        F::In if !args[1].kind.may_be(Kind::List) => {
-            Err(mismatch(function, Kind::List, args[1].kind))
-        }
+        F::In if !args[1].kind.may_be(Kind::List) => mismatch(1, Kind::List),
         _ => Ok(()),
     }
 }
 
-fn mismatch(function: Function, expected: Kind, found: Kind) -> QueryError {
-    QueryError::TypeMismatch { function: function.name(), expected, found }
+/// An argument of the wrong kind.
+struct Mismatch {
+    function: Function,
+    arg: usize,
+    expected: Kind,
+    kind: Kind,
 }

@@ -1,10 +1,14 @@
 //! Queries as data: what the builder makes, what travels as JSON, what is compiled.
 
 mod json;
+mod subset;
+
+use std::fmt;
 
 use smol_str::SmolStr;
 
-pub use self::json::BadQuery;
+pub(crate) use self::subset::subsets;
+pub use self::{json::BadQuery, subset::Subset};
 use crate::value::Value;
 
 /// A query.
@@ -59,7 +63,7 @@ pub struct Source {
 /// Rows to begin with.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Rows {
-    /// Those of a collection.
+    /// Those of a collection, or of a query that is defined by this name.
     Collection(SmolStr),
     /// Those of another query.
     Query(Box<Query>),
@@ -110,6 +114,12 @@ impl JoinKind {
     }
 }
 
+/// Whether rows may come out of joins of these kinds without this source.
+pub(crate) fn may_be_missing(slot: usize, kinds: &[JoinKind]) -> bool {
+    let by_itself = slot > 0 && kinds[slot - 1].keeps_left();
+    by_itself || kinds[slot..].iter().any(|kind| kind.keeps_right())
+}
+
 /// An expression over the rows of a query.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Expr {
@@ -158,6 +168,24 @@ pub struct Order {
     pub is_nulls_last: bool,
     /// Whether texts that differ in case only count as equal.
     pub folds_case: bool,
+}
+
+/// For people: `eq(m.role, "user")`.
+impl fmt::Display for Expr {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Ref(path) => f.write_str(&path.join(".")),
+            Self::Val(value) => write!(f, "{value}"),
+            Self::Include(_) => f.write_str("include(…)"),
+            Self::Call(name, args) | Self::Aggregate(name, args) => {
+                write!(f, "{name}(")?;
+                for (index, arg) in args.iter().enumerate() {
+                    write!(f, "{}{arg}", if index > 0 { ", " } else { "" })?;
+                }
+                f.write_str(")")
+            }
+        }
+    }
 }
 
 impl Query {

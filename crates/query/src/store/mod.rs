@@ -5,16 +5,21 @@ mod overlay;
 
 use std::{
     collections::{BTreeMap, btree_map},
+    mem,
+    ops::{Bound, ControlFlow},
     sync::Arc,
 };
 
-pub(crate) use self::overlay::Patch;
+use smol_str::SmolStr;
+
 use self::{index::Indexes, overlay::Overlay};
+pub(crate) use self::{index::Purpose, overlay::Patch};
 use crate::{
-    engine::{Change, Lookup},
+    engine::{Change, Probe, Watch},
     ir::View,
     record::{Entry, Key},
     transaction::TransactionId,
+    value::Value,
 };
 
 /// Synced rows, and writes on them that are not confirmed yet.
@@ -52,10 +57,19 @@ impl Store {
 
     /// All rows, in the order of their keys.
     pub(crate) fn iter(&self, view: View) -> Box<dyn Iterator<Item = &Arc<Entry>> + '_> {
+        self.between(view, (Bound::Unbounded, Bound::Unbounded))
+    }
+
+    /// The rows whose keys lie between these, in the order of their keys.
+    fn between(
+        &self,
+        view: View,
+        bounds: (Bound<&Key>, Bound<&Key>),
+    ) -> Box<dyn Iterator<Item = &Arc<Entry>> + '_> {
         if view == View::Synced || self.overlays.is_empty() {
-            return Box::new(self.base.values());
+            return Box::new(self.base.range::<Key, _>(bounds).map(|(_, entry)| entry));
         }
-        Box::new(self.merged())
+        Box::new(self.merged(bounds))
     }
 
     pub(crate) fn len(&self, view: View) -> usize {
@@ -68,9 +82,12 @@ impl Store {
     }
 
     /// Base and overlays in one order.
-    fn merged(&self) -> impl Iterator<Item = &Arc<Entry>> {
-        let mut base = self.base.iter().peekable();
-        let mut overlays = self.overlays.iter().peekable();
+    fn merged<'a>(
+        &'a self,
+        bounds: (Bound<&Key>, Bound<&Key>),
+    ) -> impl Iterator<Item = &'a Arc<Entry>> + use<'a> {
+        let mut base = self.base.range::<Key, _>(bounds).peekable();
+        let mut overlays = self.overlays.range::<Key, _>(bounds).peekable();
         std::iter::from_fn(move || {
             loop {
                 let takes_overlay = match (base.peek(), overlays.peek()) {
@@ -183,26 +200,77 @@ impl Store {
         self.indexes.apply(view, changes);
     }
 
-    /// Makes an index for these lookups if that pays.
-    pub(crate) fn consider(&mut self, view: View, lookups: &[Lookup]) {
-        let len = self.len(view);
-        if let Some(probe) = self.indexes.wants(view, lookups, len) {
-            let rows: Vec<_> = self.iter(view).cloned().collect();
-            self.indexes.build(view, probe, &rows);
+    /// Makes an index for what is looked for if that pays.
+    pub(crate) fn consider(&mut self, watch: &Watch, purpose: Purpose) {
+        let len = self.len(watch.view);
+        if let Some(by) = self.indexes.wants(watch, purpose, len) {
+            let mut indexes = mem::take(&mut self.indexes);
+            indexes.build(watch.view, by, self.iter(watch.view));
+            self.indexes = indexes;
         }
     }
 
-    /// Calls `each` for all rows, or at least for those that all lookups find.
-    pub(crate) fn scan(&self, view: View, lookups: &[Lookup], each: &mut dyn FnMut(&Arc<Entry>)) {
-        if self.by_key(view, lookups, each) || self.indexes.scan(view, lookups, each) {
+    /// Calls `each` for all rows, or at least for those that are looked for.
+    pub(crate) fn scan(&self, watch: &Watch, each: &mut dyn FnMut(&Arc<Entry>)) {
+        if self.by_key(watch, each) || self.indexes.scan(watch, each) {
             return;
         }
-        self.iter(view).for_each(each);
+        match watch.spans.iter().find(|span| span.column == Probe::Key) {
+            Some(span) => {
+                let bounds = span.bounds();
+                bounds.into_iter().flat_map(|keys| self.between(watch.view, keys)).for_each(each);
+            }
+            None => self.iter(watch.view).for_each(each),
+        }
     }
 
-    fn by_key(&self, view: View, lookups: &[Lookup], each: &mut dyn FnMut(&Arc<Entry>)) -> bool {
-        let Some(lookup) = lookups.iter().find(|lookup| lookup.is_by_key()) else { return false };
-        lookup.values.iter().filter_map(|key| self.get(key, view)).for_each(each);
+    fn by_key(&self, watch: &Watch, each: &mut dyn FnMut(&Arc<Entry>)) -> bool {
+        let Some(lookup) = watch.lookups.iter().find(|lookup| lookup.is_by_key()) else {
+            return false;
+        };
+        lookup.values.iter().filter_map(|key| self.get(key, watch.view)).for_each(each);
         true
+    }
+
+    /// Calls `each` for the rows in the order that is asked for, from the one after this value and
+    /// key on, until it breaks off. Nothing if there is no index for that.
+    pub(crate) fn ordered(
+        &self,
+        watch: &Watch,
+        after: Option<(&Value, &Key)>,
+        each: &mut dyn FnMut(&Arc<Entry>) -> ControlFlow<()>,
+    ) -> Option<ControlFlow<()>> {
+        self.indexes.ordered(watch.view, watch.order.as_ref()?, after, each)
+    }
+
+    /// Keeps the index of an order for a running query, if there is one; true if there is.
+    pub(crate) fn hold(&mut self, watch: &Watch) -> bool {
+        watch.order.as_ref().is_some_and(|order| self.indexes.hold(watch.view, order))
+    }
+
+    /// The running query is gone.
+    pub(crate) fn release(&mut self, watch: &Watch) {
+        if let Some(order) = &watch.order {
+            self.indexes.release(watch.view, order);
+        }
+    }
+
+    /// Rows of the index of an order.
+    pub(crate) fn index_rows(&self, watch: &Watch) -> usize {
+        watch.order.as_ref().map_or(0, |order| self.indexes.len(watch.view, order))
+    }
+
+    /// The index by which rows are read, for people.
+    pub(crate) fn explain(
+        &self,
+        watch: &Watch,
+        columns: impl FnOnce() -> Vec<SmolStr>,
+    ) -> Option<String> {
+        self.indexes.used(watch).map(|by| by.explain(&columns()))
+    }
+
+    /// All indexes, for people.
+    pub(crate) fn indexes(&self, columns: &[SmolStr]) -> Vec<String> {
+        self.indexes.list(columns)
     }
 }

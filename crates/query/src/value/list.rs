@@ -78,6 +78,19 @@ impl List {
         }
     }
 
+    /// Where a value is in a list that is sorted, or where it belongs.
+    pub(crate) fn search(&self, value: &Value) -> Result<usize, usize> {
+        let (few, blocks) = self.parts();
+        if blocks.is_empty() {
+            return few.binary_search(value);
+        }
+        let is_before = |block: &Arc<Vec<Value>>| block.last().is_some_and(|last| last < value);
+        let at = blocks.partition_point(is_before);
+        let before: usize = blocks[..at].iter().map(|block| block.len()).sum();
+        let within = blocks.get(at).map_or(Err(0), |block| block.binary_search(value));
+        within.map(|index| before + index).map_err(|index| before + index)
+    }
+
     /// Puts a value at this place, which must not lie beyond the end.
     pub(crate) fn insert(&mut self, index: usize, value: Value) {
         match Arc::make_mut(&mut self.0) {
@@ -176,6 +189,25 @@ impl FromIterator<Value> for List {
     }
 }
 
+/// Blocks that are shared are not looked at.
+impl PartialEq for List {
+    fn eq(&self, other: &Self) -> bool {
+        if self.is_same(other) || self.len() != other.len() {
+            return self.is_same(other);
+        }
+        let ((few, blocks), (other_few, other_blocks)) = (self.parts(), other.parts());
+        let is_alike = blocks.len() == other_blocks.len()
+            && blocks.iter().zip(other_blocks).all(|(a, b)| a.len() == b.len());
+        if !is_alike {
+            return self.iter().eq(other.iter());
+        }
+        let mut pairs = blocks.iter().zip(other_blocks);
+        few == other_few && pairs.all(|(a, b)| Arc::ptr_eq(a, b) || a == b)
+    }
+}
+
+impl Eq for List {}
+
 impl fmt::Debug for List {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(self.iter()).finish()
@@ -211,10 +243,18 @@ mod tests {
                 }
                 prop_assert!(earlier.iter().eq(&was));
                 prop_assert!(list.iter().eq(&model));
+                prop_assert_eq!(list == earlier, model == was);
+                prop_assert!(list == model.iter().cloned().collect::<List>());
                 prop_assert_eq!((list.len(), list.is_empty()), (model.len(), model.is_empty()));
                 prop_assert_eq!(list.get(n), model.get(n));
             }
             prop_assert!(model.iter().cloned().collect::<List>().iter().eq(&model));
+            model.sort_unstable();
+            let sorted: List = model.iter().cloned().collect();
+            for n in 0..400 {
+                let value = Value::Int(n);
+                prop_assert_eq!(sorted.search(&value), model.binary_search(&value));
+            }
         }
     }
 }

@@ -46,7 +46,8 @@ impl Rope {
         link.before.is_same(earlier).then_some(link.piece.as_str())
     }
 
-    fn is_same(&self, other: &Self) -> bool {
+    /// True if both are one text in memory.
+    pub(super) fn is_same(&self, other: &Self) -> bool {
         match (&self.0, &other.0) {
             (Some(this), Some(other)) => Arc::ptr_eq(this, other),
             (None, None) => true,

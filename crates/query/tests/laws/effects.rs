@@ -219,3 +219,58 @@ fn a_text_that_was_edited_grows_again_by_what_is_added() {
     };
     assert_eq!(text(&change.new).added_to(&text(&change.old)), Some("c"));
 }
+
+#[test]
+fn a_row_that_looks_the_same_in_the_same_place_is_not_told() {
+    // What is selected does not change, nor does what it is sorted by.
+    let select = r#""select":{"id":{"ref":["p","id"]}},"orderBy":[{"expr":{"ref":["p","n"]}}]"#;
+    for window in ["", r#","limit":2"#] {
+        let mut ordered =
+            watched(&format!(r#"{{"from":{{"col":"posts","as":"p"}},{select}{window}}}"#));
+        ordered.tick(&[("+posts", r#"{"id":1,"n":1}"#), ("+posts", r#"{"id":2,"n":2}"#)]);
+        assert!(ordered.tick(&[("+posts", r#"{"id":1,"n":1,"text":"x"}"#)]).is_empty());
+        // It moves behind the other, and somebody who shows them in order must know.
+        assert_eq!(ordered.tick(&[("+posts", r#"{"id":1,"n":3}"#)]), ["update 1"]);
+    }
+}
+
+#[test]
+fn rows_outside_the_window_of_an_include_wake_nobody() {
+    let nested = |form: &str, rest: &str| {
+        format!(
+            r#"{{"from":{{"col":"users","as":"u"}},"select":{{"posts":{{"include":{{
+            "from":{{"col":"posts","as":"p"}},"select":{{"id":{{"ref":["p","id"]}}}},
+            "where":[{{"fn":"eq","args":[{{"ref":["p","by"]}},{{"ref":["u","id"]}}]}}],
+            "orderBy":[{{"expr":{{"ref":["p","n"]}}}}]{rest}}},"as":"{form}"}}}}}}"#
+        )
+    };
+    for (form, rest) in [("list", r#","limit":1"#), ("text", r#","limit":1"#), ("one", "")] {
+        let mut user = watched(&nested(form, rest));
+        user.tick(&[("+users", r#"{"id":1}"#), ("+posts", r#"{"id":1,"by":1,"n":1}"#)]);
+        assert!(user.tick(&[("+posts", r#"{"id":2,"by":1,"n":2}"#)]).is_empty(), "{form}");
+        assert!(user.tick(&[("+users", r#"{"id":1,"name":"x"}"#)]).is_empty(), "{form}");
+        assert_eq!(user.tick(&[("+posts", r#"{"id":3,"by":1,"n":0}"#)]).len(), 1, "{form}");
+    }
+    // Nor does a nested row of which nothing is shown that changed.
+    let mut user = watched(&nested("list", ""));
+    user.tick(&[("+users", r#"{"id":1}"#), ("+posts", r#"{"id":1,"by":1,"n":1}"#)]);
+    assert!(user.tick(&[("+posts", r#"{"id":1,"by":1,"n":1,"text":"x"}"#)]).is_empty());
+}
+
+#[test]
+fn a_union_of_open_collections_may_be_asked_for_what_no_row_has_yet() {
+    let query = r#"{"from":{"union":[{"from":{"col":"posts","as":"p"}},
+        {"from":{"col":"users","as":"u"}}],"as":"all"},
+        "where":[{"fn":"eq","args":[{"ref":["all","state","open"]},{"val":true}]}],
+        "select":{"id":{"ref":["all","id"]},"mood":{"ref":["mood"]}},
+        "orderBy":[{"expr":{"ref":["all","rank"]}}]}"#;
+    let mut all = watched(query);
+    assert!(all.tick(&[("+posts", r#"{"id":1,"rank":2}"#)]).is_empty());
+    let told = all.tick(&[("+users", r#"{"id":2,"state":{"open":true},"mood":"good","rank":1}"#)]);
+    assert_eq!(told, [r#"enter 2 "good""#]);
+    let told = all.tick(&[("+posts", r#"{"id":1,"state":{"open":true},"rank":0}"#)]);
+    assert_eq!(told, ["enter 1"]);
+    let order = all.db.once(&Query::from_json(query).unwrap()).unwrap();
+    let ids: Vec<_> = order.iter().map(|row| row.record.get("id").into_owned()).collect();
+    assert_eq!(ids, [Value::Int(1), Value::Int(2)]);
+}

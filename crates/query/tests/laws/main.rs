@@ -4,8 +4,10 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod choices;
+mod definitions;
 mod effects;
 mod generate;
+mod indexes;
 mod laws;
 mod model;
 mod naive;

@@ -165,6 +165,16 @@ impl Scope<'_> {
             [] => object(&fact.row),
             [column] if column == "$key" => fact.key.clone(),
             [column] if column == "$synced" => (!fact.is_pending).into(),
+            // Rows of a collection are this client's own as long as something pending lies on them.
+            [column] if column == "$origin" => {
+                if fact.is_pending { "local" } else { "remote" }.into()
+            }
+            [column] if column == "$collection" => {
+                match &self.context.query.sources().nth(slot).unwrap().rows {
+                    Rows::Collection(name) => name.as_str().into(),
+                    _ => panic!("only rows of a collection are of one"),
+                }
+            }
             [column] => fact.row.get(column.as_str()).cloned().unwrap_or_default(),
             _ => panic!("the evaluator does not go into {path:?}"),
         }

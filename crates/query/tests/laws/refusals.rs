@@ -73,10 +73,13 @@ fn check(query: &str, parts: &[&str]) {
 
 #[test]
 fn names_that_mean_nothing() {
-    check(r#"{"from":{"col":"task","as":"t"}}"#, &[r#""task""#, "tasks, notes"]);
+    check(
+        r#"{"from":{"col":"task","as":"t"}}"#,
+        &[r#""task" (did you mean "tasks"?)"#, "tasks, notes"],
+    );
     check(
         &tasks(r#","where":[{"fn":"eq","args":[{"ref":["t","titel"]},{"val":"x"}]}]"#),
-        &[r#""t""#, r#""titel""#, "title", "rank"],
+        &[r#""t", collection "tasks""#, r#""titel" (did you mean "title"?)"#, "rank"],
     );
     check(&tasks(r#","orderBy":[{"expr":{"ref":["x","title"]}}]"#), &[r#""x""#]);
     let joined = r#","join":[{"type":"inner","col":"notes","as":"n",
@@ -88,7 +91,7 @@ fn names_that_mean_nothing() {
     check(
         r#"{"from":{"query":{"from":{"col":"tasks","as":"t"},
             "select":{"a":{"ref":["t","id"]}}},"as":"s"},"where":[{"ref":["s","title"]}]}"#,
-        &[r#""s""#, r#""title""#, "it has: a"],
+        &[r#""s", a sub-query"#, r#""title""#, "it has: a"],
     );
     check(
         &tasks(
@@ -103,11 +106,25 @@ fn names_that_mean_nothing() {
 fn functions_that_cannot_be_called_so() {
     let filter = |json: &str| tasks(&format!(r#","where":[{json}]"#));
     check(&filter(r#"{"fn":"equals","args":[]}"#), &[r#""equals""#, "eq, ne"]);
+    check(&filter(r#"{"fn":"lenght","args":[]}"#), &[r#"did you mean "length"?"#]);
     check(&filter(r#"{"fn":"eq","args":[{"ref":["t","id"]}]}"#), &[r#""eq""#, "2", "not 1"]);
-    check(&filter(r#"{"fn":"caseWhen","args":[{"val":true}]}"#), &[r#""caseWhen""#, "not 1"]);
+    check(
+        &filter(r#"{"fn":"caseWhen","args":[{"val":true}]}"#),
+        &[r#""caseWhen""#, "at least 2", "not 1"],
+    );
     for (args, parts) in [
-        (r#""eq","args":[{"ref":["t","rank"]},{"val":"high"}]"#, ["eq", "a number", "a text"]),
-        (r#""gt","args":[{"val":1},{"ref":["t","title"]}]"#, ["gt", "a number", "a text"]),
+        (
+            r#""eq","args":[{"ref":["t","rank"]},{"val":"high"}]"#,
+            [
+                r#"a number in eq(t.rank, "high")"#,
+                r#""high" is a text"#,
+                r#"sources: t is collection "tasks""#,
+            ],
+        ),
+        (
+            r#""gt","args":[{"val":1},{"ref":["t","title"]}]"#,
+            ["gt(1, t.title)", "a number", "t.title is a text"],
+        ),
         (r#""and","args":[{"ref":["t","title"]}]"#, ["and", "a boolean", "a text"]),
         (r#""like","args":[{"ref":["t","rank"]},{"val":"%"}]"#, ["like", "a text", "a number"]),
         (r#""in","args":[{"ref":["t","id"]},{"val":"x"}]"#, ["in", "a list", "a text"]),
@@ -120,7 +137,7 @@ fn functions_that_cannot_be_called_so() {
     }
     let select = |json: &str| tasks(&format!(r#","select":{{"x":{json}}}"#));
     check(&select(r#"{"agg":"median","args":[{"ref":["t","rank"]}]}"#), &["median", "count, "]);
-    check(&select(r#"{"agg":"sum","args":[]}"#), &[r#""sum""#, "1 to 1", "not 0"]);
+    check(&select(r#"{"agg":"sum","args":[]}"#), &[r#""sum""#, "takes 1 arg", "not 0"]);
 }
 
 #[test]
@@ -183,6 +200,17 @@ fn includes_out_of_place() {
         &tasks(&format!(r#","select":{{"x":{{"fn":"coalesce","args":[{include}]}}}}"#)),
         &["include", "by itself"],
     );
+    for (clause, name) in [
+        (r#""distinct":true,"select":{"n":{"ref":["n","id"]}},"#, "distinct"),
+        (r#""groupBy":[{"ref":["n","id"]}],"#, "groups"),
+        (r#""select":{"n":{"agg":"count","args":[]}},"#, "aggregates"),
+    ] {
+        let grouped = note.replacen('{', &format!("{{{clause}"), 1);
+        check(
+            &tasks(&format!(r#","select":{{"notes":{{"include":{grouped}}}}}"#)),
+            &[r#""notes""#, name, "sub-query"],
+        );
+    }
     // Only the tie may name the outer query: with one source of its own, `t` would be a column.
     let twice = note.replacen(r#""where":["#, r#""where":[{"ref":["t","done"]},"#, 1);
     check(
@@ -308,7 +336,7 @@ fn updates_that_do_not_fit() {
     check_writes(update("t7", "rank", 1.into()), none, &["tasks", r#""t7""#, "to update"]);
     check_writes(update("t1", "rank", "x".into()), none, &["tasks", r#""t1""#, r#""rank""#]);
     check_writes(update("t1", "title", Value::Null), none, &[r#""title""#, "not null"]);
-    check_writes(update("t1", "rnak", 1.into()), none, &["tasks", r#""t1""#, r#""rnak""#]);
+    check_writes(update("t1", "rnak", 1.into()), none, &["tasks", r#""t1""#, "\"rank\"?"]);
     check_writes(
         update("t1", "id", "t2".into()),
         none,
@@ -317,6 +345,50 @@ fn updates_that_do_not_fit() {
     check_writes(update("t1", "id", Value::Null), none, &["tasks", r#""id""#, "null"]);
     let delete = mutations("tasks", MutationKind::Delete("t7".into()));
     check_writes(delete, none, &["tasks", r#""t7""#, "to delete"]);
+}
+
+/// Its columns have other numbers there, and would be taken for others.
+#[test]
+fn records_of_another_collection() {
+    let foreign = |db: &mut Database| {
+        let notes = db.find("notes").unwrap();
+        db.record(notes, r#"{"id":"t9","text":"x","title":"y"}"#).unwrap()
+    };
+    let parts = [r#""tasks""#, "id, task, text, title", "id, title, rank", "Database::record"];
+    check_writes(
+        |db| {
+            let record = foreign(db);
+            mutations("tasks", MutationKind::Insert(record))(db)
+        },
+        |db| vec![(db.find("tasks").unwrap(), Write::Put(foreign(db), Meta::default()))],
+        &parts,
+    );
+    // One that was made before the collection learned of more columns is its own.
+    let mut db = database();
+    let notes = db.find("notes").unwrap();
+    let early = db.record(notes, r#"{"id":"n2"}"#).unwrap();
+    write(&mut db, "notes", r#"{"id":"n3","late":1}"#).unwrap();
+    let writes = vec![(notes, Write::Put(early, Meta::default()))];
+    db.apply(Tick { writes, retires: vec![] }).unwrap();
+}
+
+#[test]
+fn collections_of_another_database() {
+    let (mut db, mut other) = (database(), database());
+    let stranger = other.collection("more", Schema::open("id")).unwrap();
+    let before = seen(&db);
+    let record = other.record(stranger, r#"{"id":1}"#).unwrap();
+    let writes = vec![
+        (db.find("tasks").unwrap(), Write::Truncate),
+        (stranger, Write::Put(record.clone(), Meta::default())),
+    ];
+    let refused = db.apply(Tick { writes, retires: vec![] }).unwrap_err();
+    assert!(refused.to_string().contains("another database"), "{refused}");
+    let open = db.begin();
+    let insert = Mutation { collection: stranger, write: MutationKind::Insert(record) };
+    assert_eq!(db.mutate(open, vec![insert]).unwrap_err(), refused);
+    assert!(!refused.is_retryable());
+    assert_eq!(seen(&db), before);
 }
 
 #[test]

@@ -135,6 +135,7 @@ fn run_conformance(run: &Run) -> Result<Tally> {
     let mut tally = conformance_command::run_engines(&run.metadata, &run.engines, &Scope::Whole);
     let interop = conformance_command::run_engines(&run.metadata, &run.engines, &Scope::Interop);
     tally.merge(interop);
+    tally.merge(conformance_command::run_shapes(&run.metadata));
     Ok(tally)
 }
 

@@ -15,7 +15,7 @@ use crate::{
         group::Groups,
         nest::Nest,
         output::Output,
-        plan::{Node, Order, Plan},
+        plan::{Node, Plan},
     },
     error::QueryError,
     expr::{Scope, Slot, SlotColumns},
@@ -84,7 +84,7 @@ impl Planner {
         }
         let order = self.order(query, &query.order_by, scope)?;
         let columns = SlotColumns::Fixed(select.shape.clone());
-        let nest = Nest::new(Output::Select(select), Vec::new(), !matches!(order, Order::ByKey));
+        let nest = Nest::new(Output::Select(select), Vec::new(), false);
         Ok(Plan { having, ..Plan::of(node, order, nest, columns) })
     }
 }

@@ -38,11 +38,8 @@ impl Planner {
         if self.depth > DEPTH_MAX {
             return Err(QueryError::TooDeep);
         }
-        if query.distinct
-            || Grouped::of(query, self.semantics).is_some()
-            || !query.having.is_empty()
-        {
-            return Err(QueryError::MisplacedInclude);
+        if let Some(clause) = misplaced_clause(query, self.semantics) {
+            return Err(QueryError::GroupedInclude { name: name.clone(), clause });
         }
         if include.form == Form::Text
             && query.select.as_ref().is_none_or(|select| select.len() != 1)
@@ -83,6 +80,16 @@ impl Planner {
             nest: Nest::new(output, includes, true),
         }))
     }
+}
+
+/// What would make other rows of those that are tied to the outer ones.
+fn misplaced_clause(query: &Query, semantics: Semantics) -> Option<&'static str> {
+    let clauses = [
+        (query.distinct, "distinct"),
+        (Grouped::of(query, semantics).is_some(), "groups and aggregates"),
+        (!query.having.is_empty(), "having"),
+    ];
+    clauses.into_iter().find_map(|(is_there, clause)| is_there.then_some(clause))
 }
 
 /// What ties the rows of an include to outer rows.

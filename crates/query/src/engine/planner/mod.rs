@@ -12,15 +12,15 @@ use smol_str::SmolStr;
 
 use self::{
     grouped::Grouped,
-    rewrite::{
-        all_of, conjuncts, has_reference, may_be_missing, names_only, shown_only, substituted,
-    },
+    rewrite::{all_of, conjuncts, has_reference, names_only, shown_only, substituted},
 };
 use super::{
     distinct::Distinct,
+    feed::Ordered,
     include::Include,
     join::{Input, Join},
     leaf::Leaf,
+    narrow::probe,
     nest::Nest,
     output::{Output, Select},
     plan::{Node, Order, Plan},
@@ -33,7 +33,7 @@ use crate::{
     catalog::{Catalog, CollectionId},
     error::{BadJoin, QueryError},
     expr::{Expr, Scope, Slot, SlotColumns},
-    ir::{self, JoinKind, Query, Rows, Source, View},
+    ir::{self, JoinKind, Query, Rows, Source, View, may_be_missing},
     record::Shape,
     value::{Collation, Direction, Nulls, SortSpec, Value},
 };
@@ -143,19 +143,13 @@ impl Planner {
             return Err(QueryError::DuplicateAlias { alias });
         }
         let (node, columns) = match &source.rows {
-            Rows::Collection(name) => {
-                let Some(id) = scope.catalog.find(name) else {
-                    let known = scope.catalog.all();
-                    return Err(QueryError::UnknownCollection { name: name.clone(), known });
-                };
-                let leaf = self.leaf(id, view);
-                (Node::Leaf(leaf), SlotColumns::Collection(id))
-            }
+            Rows::Collection(name) => match scope.catalog.find(name) {
+                Some(id) => (Node::Leaf(self.leaf(id, view)), SlotColumns::Collection(id)),
+                None => self.named(name, scope, view)?,
+            },
             Rows::Query(query) => {
                 self.note(&format!("sub-query {alias}"));
-                let plan = self.plan(query, scope.catalog, narrowed(query, view))?;
-                let columns = plan.columns.clone();
-                (Node::Query(Box::new(plan)), columns)
+                self.sub_query(query, scope, view)?
             }
             Rows::Union(queries) => self.union(queries, scope, view)?,
         };
@@ -163,8 +157,34 @@ impl Planner {
         Ok(node)
     }
 
+    /// The rows of a query that has a name. Definitions do not need each other, so this ends.
+    fn named(
+        &mut self,
+        name: &SmolStr,
+        scope: &mut Scope<'_>,
+        view: View,
+    ) -> Result<(Node, SlotColumns), QueryError> {
+        let Some(query) = scope.catalog.definitions.get(name).cloned() else {
+            let known = scope.catalog.all();
+            return Err(QueryError::UnknownCollection { name: name.clone(), known });
+        };
+        self.note(&format!("query {name}"));
+        self.sub_query(&query, scope, view)
+    }
+
+    fn sub_query(
+        &mut self,
+        query: &Query,
+        scope: &mut Scope<'_>,
+        view: View,
+    ) -> Result<(Node, SlotColumns), QueryError> {
+        let plan = self.plan(query, scope.catalog, narrowed(query, view))?;
+        let columns = plan.columns.clone();
+        Ok((Node::Query(Box::new(plan)), columns))
+    }
+
     fn leaf(&mut self, id: CollectionId, view: View) -> Leaf {
-        let leaf = Leaf::new(self.leaves.len(), id, view, None);
+        let leaf = Leaf::new(self.leaves.len(), (id, None), view, None);
         self.leaves.push(leaf.watch.clone());
         leaf
     }
@@ -177,16 +197,24 @@ impl Planner {
     ) -> Result<(Node, SlotColumns), QueryError> {
         self.note(&format!("union of {}", queries.len()));
         let (mut branches, mut columns, mut shape) = (Vec::new(), Vec::new(), Arc::default());
+        let mut is_growing = false;
         for query in queries {
             let plan = self.plan(query, scope.catalog, narrowed(query, view))?;
             let names = column_names(&plan.columns, scope.catalog);
             let places = names.iter().map(|name| Shape::learn(&mut shape, name));
             let places = places.collect::<Result<Vec<_>, _>>();
             columns.push(places.map_err(|_| QueryError::TooLarge)?);
+            is_growing |= match &plan.columns {
+                SlotColumns::Collection(id) => scope.catalog.schema(*id).is_open,
+                SlotColumns::Growing(_) => true,
+                SlotColumns::Fixed(_) => false,
+            };
             branches.push(plan);
         }
-        let fixed = SlotColumns::Fixed(shape.clone());
-        Ok((Node::Union(Union { branches, columns, shape }), fixed))
+        let known = shape.clone();
+        let known =
+            if is_growing { SlotColumns::Growing(known) } else { SlotColumns::Fixed(known) };
+        Ok((Node::Union(Union { branches, columns, shape }), known))
     }
 
     /// Filters for one source that may go below the joins, and all others.
@@ -220,7 +248,8 @@ impl Planner {
         match (node, filter) {
             (Node::Leaf(leaf), filter) => {
                 let super::Watch { collection, view, .. } = leaf.watch;
-                let leaf = Leaf::new(leaf.number, collection, view, filter);
+                let key = scope.catalog.key_column(collection);
+                let leaf = Leaf::new(leaf.number, (collection, key), view, filter);
                 self.explain_leaf(&leaf, scope);
                 self.leaves[leaf.number] = leaf.watch.clone();
                 Node::Leaf(leaf)
@@ -296,7 +325,7 @@ impl Planner {
     fn ungrouped(
         &mut self,
         query: &Query,
-        node: Node,
+        mut node: Node,
         scope: &mut Scope<'_>,
         view: View,
     ) -> Result<Plan, QueryError> {
@@ -312,8 +341,12 @@ impl Planner {
             return Err(QueryError::OrderByAggregate);
         }
         let order = self.order(query, &order_by, scope)?;
+        if let (Node::Leaf(leaf), Order::Windowed(window)) = (&mut node, &order) {
+            leaf.watch.order = first_rows(leaf, window, scope);
+            self.leaves[leaf.number].order = leaf.watch.order.clone();
+        }
         let (output, includes, columns) = self.output(query, scope, view)?;
-        let nest = Nest::new(output, includes, !matches!(order, Order::ByKey));
+        let nest = Nest::new(output, includes, false);
         Ok(Plan::of(node, order, nest, columns))
     }
 
@@ -334,7 +367,7 @@ impl Planner {
         let mut scope = Scope::new(scope.catalog, self.semantics);
         scope.slots.push(Slot { alias: ROW.into(), columns: columns.clone() });
         let order = self.order(query, &order_by, &mut scope)?;
-        let nest = Nest::new(Output::Same, Vec::new(), !matches!(order, Order::ByKey));
+        let nest = Nest::new(Output::Same, Vec::new(), false);
         let distinct = Some(Distinct::new(select));
         Ok(Plan { having, distinct, ..Plan::of(node, order, nest, columns) })
     }
@@ -383,7 +416,7 @@ impl Planner {
             "order, offset {}, limit {limit}: a window of an ordered tree",
             query.offset
         ));
-        Ok(Order::Windowed(Window::new(sorting, query.offset, limit)))
+        Ok(Order::Windowed(Box::new(Window::new(sorting, query.offset, limit))))
     }
 
     /// What is shown of rows that are not grouped.
@@ -418,6 +451,22 @@ impl Planner {
     }
 }
 
+/// The order in which the rows of a window can be read, one after the other, as far as needed.
+fn first_rows(leaf: &Leaf, window: &Window, scope: &Scope<'_>) -> Option<Ordered> {
+    let [(expr, spec)] = &window.sorting.by[..] else { return None };
+    let is_plain = scope.semantics == Semantics::Sql && spec.collation == Collation::Binary;
+    if !is_plain || window.limit == usize::MAX {
+        return None;
+    }
+    Some(Ordered {
+        within: leaf.only()?,
+        by: probe(expr, scope.catalog.key_column(leaf.watch.collection))?,
+        direction: spec.direction,
+        nulls: spec.nulls,
+        reach: window.reach(),
+    })
+}
+
 /// What is wrong whatever the collections are.
 fn check(query: &Query) -> Result<(), QueryError> {
     let is_windowed = query.limit.is_some() || query.offset > 0;
@@ -433,7 +482,7 @@ fn check(query: &Query) -> Result<(), QueryError> {
 fn column_names(columns: &SlotColumns, catalog: &Catalog) -> Vec<SmolStr> {
     match columns {
         SlotColumns::Collection(id) => catalog.names(*id),
-        SlotColumns::Fixed(shape) => {
+        SlotColumns::Fixed(shape) | SlotColumns::Growing(shape) => {
             (0..shape.len()).filter_map(|index| shape.name(index)).map(SmolStr::new).collect()
         }
     }

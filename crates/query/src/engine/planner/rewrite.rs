@@ -8,15 +8,9 @@ use crate::{
     catalog::Kind,
     error::QueryError,
     expr::{Expr, Function, result_kind},
-    ir::{self, JoinKind, Query},
+    ir::{self, Query},
     value::Value,
 };
-
-/// Whether rows may come out of the joins without this source.
-pub(super) fn may_be_missing(slot: usize, kinds: &[JoinKind]) -> bool {
-    let by_itself = slot > 0 && kinds[slot - 1].keeps_left();
-    by_itself || kinds[slot..].iter().any(|kind| kind.keeps_right())
-}
 
 /// What must all hold for this to hold.
 pub(super) fn conjuncts(filter: Expr, semantics: Semantics) -> Vec<Expr> {

@@ -1,97 +1,12 @@
-//! Writes that are shown before they last.
+//! Transactions on their way to be shown.
 
-use std::{fmt, future::Future, pin::Pin, sync::Arc};
+use std::{fmt, sync::Arc};
 
 use query::{CollectionId, Columns, Key, Mutation, MutationKind, Record, Row, TransactionId, View};
 use smol_str::SmolStr;
-use tokio::sync::watch;
 
-use crate::{
-    db::Db,
-    error::{DbError, PersistError},
-};
-
-/// Makes writes last. Every source that can be written to has one.
-pub(crate) trait Writer: Send + Sync + 'static {
-    /// How the writes of this source come into force.
-    fn mode(&self) -> Mode;
-
-    /// Makes the writes of a transaction last.
-    fn persist(
-        &self,
-        transaction: TransactionId,
-        writes: Vec<Written>,
-    ) -> Pin<Box<dyn Future<Output = Result<Evidence, PersistError>> + Send>>;
-}
-
-/// How writes come into force.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Mode {
-    /// At once; there is nobody to ask.
-    Local,
-    /// When the source says so.
-    Remote,
-}
-
-/// What is known after writes were made to last.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Evidence {
-    /// They are synced already.
-    Synced,
-    /// The source will retire the transaction together with the rows.
-    Coming,
-}
-
-/// One write, as it was shown.
-#[derive(Clone, Debug)]
-pub(crate) struct Written {
-    pub(crate) collection: CollectionId,
-    pub(crate) key: Key,
-    /// The row as it is after the whole transaction; none if it is deleted.
-    pub(crate) row: Option<Record>,
-    /// Whether the row is new.
-    pub(crate) is_insert: bool,
-}
-
-/// How far a transaction has come.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum TransactionState {
-    /// It is shown, and on its way.
-    Persisting,
-    /// It lasts, and came back from its source.
-    Completed,
-    /// It could not be made to last, or was taken back. It is not shown any more.
-    Failed(PersistError),
-}
-
-/// A transaction that is shown, and how it fares.
-#[derive(Clone, Debug)]
-#[must_use = "a write may fail later; look at it, or say with `let _` that nobody will"]
-pub struct Transaction {
-    pub(crate) state: watch::Receiver<TransactionState>,
-}
-
-impl Transaction {
-    /// How far it has come.
-    #[must_use]
-    pub fn state(&self) -> TransactionState {
-        self.state.borrow().clone()
-    }
-
-    /// Waits until it has come to its end.
-    ///
-    /// # Errors
-    /// If it could not be made to last.
-    pub async fn settled(&self) -> Result<(), PersistError> {
-        let mut state = self.state.clone();
-        let is_over = |state: &TransactionState| *state != TransactionState::Persisting;
-        match state.wait_for(is_over).await.as_deref() {
-            Ok(TransactionState::Failed(error)) => Err(error.clone()),
-            Ok(_) => Ok(()),
-            Err(_) => Err(PersistError::fatal("the database is gone")),
-        }
-    }
-}
+use super::{Shown, Transaction, TransactionState, Writer, Written, WrittenKind};
+use crate::{db::Db, error::DbError};
 
 /// The writes of a transaction, before they are shown.
 pub struct Writes {
@@ -151,8 +66,68 @@ impl Writes {
         Ok(())
     }
 
-    pub(crate) fn into_mutations(self) -> Vec<Mutation> {
-        self.mutations
+    /// Adds a row of a dynamic collection, given as a JSON object.
+    ///
+    /// # Errors
+    /// If there is no such collection, or it is no object.
+    pub fn insert_json(
+        &mut self,
+        collection: &str,
+        row: &serde_json::Value,
+    ) -> Result<(), DbError> {
+        self.insert_json_in(self.db.find(collection)?, row)
+    }
+
+    /// Changes some columns of a row of any collection, given as a JSON object.
+    ///
+    /// # Errors
+    /// If there is no such collection, or it is no object.
+    pub fn patch(
+        &mut self,
+        collection: &str,
+        key: impl Into<Key>,
+        columns: serde_json::Value,
+    ) -> Result<(), DbError> {
+        self.patch_in(self.db.find(collection)?, key.into(), columns)
+    }
+
+    /// Removes a row of any collection.
+    ///
+    /// # Errors
+    /// If there is no such collection.
+    pub fn delete_from(&mut self, collection: &str, key: impl Into<Key>) -> Result<(), DbError> {
+        self.delete_in(self.db.find(collection)?, key.into());
+        Ok(())
+    }
+
+    pub(crate) fn insert_json_in(
+        &mut self,
+        id: CollectionId,
+        row: &serde_json::Value,
+    ) -> Result<(), DbError> {
+        let record = self.db.record(id, &row.to_string())?;
+        self.push(id, MutationKind::Insert(record));
+        Ok(())
+    }
+
+    pub(crate) fn patch_in(
+        &mut self,
+        id: CollectionId,
+        key: Key,
+        columns: serde_json::Value,
+    ) -> Result<(), DbError> {
+        let serde_json::Value::Object(columns) = columns else {
+            let collection = self.db.look(|database| database.name(id).into());
+            let why = "a patch is a JSON object".into();
+            return Err(query::WriteError::NotARow { collection, why }.into());
+        };
+        let columns = columns.into_iter().map(|(name, value)| (name.into(), value.into()));
+        self.push(id, MutationKind::Update(key, columns.collect()));
+        Ok(())
+    }
+
+    pub(crate) fn delete_in(&mut self, id: CollectionId, key: Key) {
+        self.push(id, MutationKind::Delete(key));
     }
 
     fn push(&mut self, collection: CollectionId, write: MutationKind) {
@@ -173,9 +148,10 @@ impl Writes {
 #[must_use = "a transaction that is dropped is taken back"]
 pub struct OpenTransaction {
     db: Db,
-    /// None once it has been committed.
-    id: Option<TransactionId>,
+    id: TransactionId,
     rows: Vec<Touched>,
+    /// Whether somebody else ends it.
+    is_shown: bool,
 }
 
 /// A row that a transaction wrote to.
@@ -183,7 +159,21 @@ pub struct OpenTransaction {
 struct Touched {
     collection: CollectionId,
     key: Key,
-    is_insert: bool,
+    kind: WrittenKind,
+}
+
+impl Touched {
+    /// Takes note of one more write.
+    fn then(&mut self, next: WrittenKind) {
+        use WrittenKind::{Delete, Insert, Replace, Update};
+        match (&mut self.kind, next) {
+            // Whether the row is there at the end tells the rest.
+            (Insert, _) | (Replace, Update(_)) => {}
+            (Update(own), Update(more)) => own.extend(more),
+            (kind, Delete) => *kind = Delete,
+            (kind, Insert | Replace | Update(_)) => *kind = Replace,
+        }
+    }
 }
 
 impl OpenTransaction {
@@ -192,7 +182,7 @@ impl OpenTransaction {
             Ok::<_, std::convert::Infallible>((database.begin(), query::Published::default()))
         };
         let Ok(id) = db.change(begin);
-        Self { db, id: Some(id), rows: Vec::new() }
+        Self { db, id, rows: Vec::new(), is_shown: false }
     }
 
     /// Adds a row.
@@ -200,7 +190,7 @@ impl OpenTransaction {
     /// # Errors
     /// If there is a row of its key; earlier writes of the transaction stay.
     pub fn insert<R: Row>(&mut self, row: R) -> Result<(), DbError> {
-        self.one(|writes| writes.insert(row))
+        self.write(|writes| writes.insert(row))
     }
 
     /// Changes a row; only what differs afterwards is written.
@@ -212,7 +202,7 @@ impl OpenTransaction {
         key: impl Into<Key>,
         change: impl FnOnce(&mut R),
     ) -> Result<(), DbError> {
-        self.one(|writes| writes.update(key, change))
+        self.write(|writes| writes.update(key, change))
     }
 
     /// Removes a row.
@@ -220,7 +210,7 @@ impl OpenTransaction {
     /// # Errors
     /// If there is no such row; earlier writes of the transaction stay.
     pub fn delete<R: Row>(&mut self, key: impl Into<Key>) -> Result<(), DbError> {
-        self.one(|writes| writes.delete::<R>(key))
+        self.write(|writes| writes.delete::<R>(key))
     }
 
     /// Begins to make its writes last.
@@ -229,50 +219,40 @@ impl OpenTransaction {
     /// If they cannot be written together; then they are taken back.
     pub fn commit(mut self) -> Result<Transaction, DbError> {
         let writer = self.writer()?;
-        let id = self.id.take();
-        let (Some(writer), Some(id)) = (writer, id) else {
-            id.into_iter().for_each(|id| end(&self.db, id));
-            let (_, state) = watch::channel(TransactionState::Completed);
-            return Ok(Transaction { state });
-        };
         let rows = std::mem::take(&mut self.rows);
+        let Some(writer) = writer else {
+            let (shown, transaction) = self.show(TransactionState::Persisting);
+            shown.settle(Ok(()));
+            return Ok(transaction);
+        };
         let written = self.db.look(|database| {
-            let row = |Touched { collection, key, is_insert }: Touched| {
+            let row = |Touched { collection, key, kind }: Touched| {
                 let row = database.get(collection, &key, View::Visible);
                 let row = row.map(|entry| entry.record.clone());
-                Written { collection, key, row, is_insert }
+                Written { collection, key, row, kind }
             };
             // A row that came and went within the transaction never was.
-            let is_any = |written: &Written| written.row.is_some() || !written.is_insert;
+            let is_any =
+                |written: &Written| written.row.is_some() || written.kind == WrittenKind::Delete;
             rows.into_iter().map(row).filter(is_any).collect()
         });
-        Ok(start(&self.db, &writer, id, written))
+        let (shown, transaction) = self.show(TransactionState::Persisting);
+        writer.persist(shown, written);
+        Ok(transaction)
     }
 
-    /// Shows its writes until work that is done elsewhere is over: then they are synced, or the
-    /// work has failed.
-    pub(crate) fn commit_by(
-        mut self,
-        work: Pin<Box<dyn Future<Output = Result<(), PersistError>> + Send>>,
-    ) -> Transaction {
-        let (sender, state) = watch::channel(TransactionState::Persisting);
-        let (db, id) = (self.db.clone(), self.id.take());
-        let sys = db.sys().clone();
-        sys.spawn.task("action", async move {
-            let outcome = work.await;
-            id.into_iter().for_each(|id| end(&db, id));
-            sender.send_replace(match outcome {
-                Ok(()) => TransactionState::Completed,
-                Err(error) => TransactionState::Failed(error),
-            });
-        });
-        Transaction { state }
+    /// Leaves it shown, for somebody who will tell how it ends.
+    pub(crate) fn show(mut self, state: TransactionState) -> (Shown, Transaction) {
+        let id = self.id;
+        self.is_shown = true;
+        Shown::new(self.db.clone(), id, state)
     }
 
     /// Takes all its writes back.
     pub fn roll_back(self) {}
 
-    fn one(
+    /// Adds writes; all or none.
+    pub(crate) fn write(
         &mut self,
         write: impl FnOnce(&mut Writes) -> Result<(), DbError>,
     ) -> Result<(), DbError> {
@@ -282,16 +262,18 @@ impl OpenTransaction {
     }
 
     pub(crate) fn mutate(&mut self, mutations: Vec<Mutation>) -> Result<(), DbError> {
-        let Some(id) = self.id else { return Ok(()) };
+        let id = self.id;
         let rows = self.db.change(|database| {
             let rows: Vec<_> =
                 mutations.iter().map(|mutation| touched(database, mutation)).collect();
             Ok::<_, query::WriteError>((rows, database.mutate(id, mutations)?))
         })?;
         for row in rows {
-            let is_same = |own: &Touched| own.collection == row.collection && own.key == row.key;
-            if !self.rows.iter().any(is_same) {
-                self.rows.push(row);
+            let is_same =
+                |own: &&mut Touched| own.collection == row.collection && own.key == row.key;
+            match self.rows.iter_mut().find(is_same) {
+                Some(own) => own.then(row.kind),
+                None => self.rows.push(row),
             }
         }
         Ok(())
@@ -320,8 +302,8 @@ impl OpenTransaction {
 
 impl Drop for OpenTransaction {
     fn drop(&mut self) {
-        if let Some(id) = self.id.take() {
-            end(&self.db, id);
+        if !self.is_shown {
+            end(&self.db, self.id);
         }
     }
 }
@@ -329,50 +311,21 @@ impl Drop for OpenTransaction {
 /// Which row a mutation writes to.
 fn touched(database: &query::Database, mutation: &Mutation) -> Touched {
     let collection = mutation.collection;
-    match &mutation.write {
+    let (key, kind) = match &mutation.write {
         MutationKind::Insert(record) => {
             let key = record.get(database.schema(collection).key()).into_owned();
-            Touched { collection, key, is_insert: true }
+            (key, WrittenKind::Insert)
         }
-        MutationKind::Update(key, _) | MutationKind::Delete(key) => {
-            Touched { collection, key: key.clone(), is_insert: false }
+        MutationKind::Update(key, columns) => {
+            let columns = columns.iter().map(|(name, _)| name.clone()).collect();
+            (key.clone(), WrittenKind::Update(columns))
         }
-    }
+        MutationKind::Delete(key) => (key.clone(), WrittenKind::Delete),
+    };
+    Touched { collection, key, kind }
 }
 
-fn start(
-    db: &Db,
-    writer: &Arc<dyn Writer>,
-    id: TransactionId,
-    written: Vec<Written>,
-) -> Transaction {
-    let (sender, state) = watch::channel(TransactionState::Persisting);
-    if writer.mode() == Mode::Local {
-        crate::source::sync_at_once(db, id, written);
-        sender.send_replace(TransactionState::Completed);
-        return Transaction { state };
-    }
-    let (db, persisted) = (db.clone(), writer.persist(id, written));
-    let sys = db.sys().clone();
-    sys.spawn.task("transaction", async move {
-        let outcome = match persisted.await {
-            // The source has retired it already, or does with the next tick.
-            Ok(Evidence::Coming) => TransactionState::Completed,
-            Ok(Evidence::Synced) => {
-                end(&db, id);
-                TransactionState::Completed
-            }
-            Err(error) => {
-                end(&db, id);
-                TransactionState::Failed(error)
-            }
-        };
-        sender.send_replace(outcome);
-    });
-    Transaction { state }
-}
-
-fn end(db: &Db, id: TransactionId) {
+pub(super) fn end(db: &Db, id: TransactionId) {
     let ended = db.change(|database| Ok::<_, std::convert::Infallible>(((), database.end(id))));
     let Ok(()) = ended;
 }

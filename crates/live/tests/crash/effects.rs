@@ -1,33 +1,25 @@
 //! A durable effect in a real process that is killed at each of its durable writes: every
 //! transition is delivered, and what its handler commits is written once.
 //!
-//! The test starts itself as a child. The child writes messages, lets them enter and leave a
-//! query, answers every transition by a row, and compacts the stream meanwhile; the parent kills
-//! it at the n-th write, for every n, starts it again, and looks at what is left.
-
-#![allow(clippy::disallowed_methods, reason = "processes and files are real here")]
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+//! The child writes messages, lets them enter and leave a query, answers every transition by a row,
+//! and compacts the stream now and then.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    env, fs,
+    fs,
     io::Write,
     path::{Path, PathBuf},
-    process::{Command, Stdio},
     sync::{Arc, OnceLock},
 };
 
 use live::{ChangeKind, Context, Event, HandlerError, Row, StreamDb};
 use log::{Create, Log, file::FileLog};
 use serde::{Deserialize, Serialize};
-use sys::{
-    Sys,
-    disk::{KillDisk, KillMode, KillPoint, RealDisk},
-};
+use sys::Sys;
 use wire::{Address, StreamPath};
 
-const DIR: &str = "LIVE_CRASH_DIR";
-const KILL_AT: &str = "LIVE_CRASH_AT";
+use crate::{as_child, kill_at_every_write};
+
 const MESSAGES: usize = 4;
 
 #[derive(Clone, Debug, Serialize, Deserialize, Row)]
@@ -44,71 +36,17 @@ struct Answer {
 
 #[test]
 fn killed_at_every_write_and_nothing_is_lost_or_done_twice() {
-    if env::var_os(DIR).is_some() {
-        return;
-    }
-    let scratch = scratch();
-    let writes = count_writes(scratch.path());
-    assert!(writes > 20, "{writes} writes are too few to be worth killing at");
-    for at in 1..=writes {
-        for mode in ["", "torn"] {
-            let dir = scratch.path().join(format!("{at}{mode}"));
-            let first = live_once(&dir, Some(&format!("{at}{mode}")));
-            let second = live_once(&dir, None);
-            assert!(second, "write {at}{mode}: the second life did not come to its end");
-            check(&dir, &format!("killed at write {at}{mode} (killed: {})", !first));
-            fs::remove_dir_all(&dir).unwrap();
-        }
-    }
+    kill_at_every_write("effects::child", check);
 }
 
 /// The other process.
 #[test]
 fn child() {
-    let Some(dir) = env::var_os(DIR) else { return };
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    runtime.block_on(live(PathBuf::from(dir)));
-}
-
-fn scratch() -> tempfile::TempDir {
-    let memory = Path::new("/dev/shm");
-    if memory.is_dir() {
-        tempfile::tempdir_in(memory).unwrap()
-    } else {
-        tempfile::tempdir().unwrap()
-    }
-}
-
-fn count_writes(scratch: &Path) -> u64 {
-    let dir = scratch.join("count");
-    assert!(live_once(&dir, None));
-    check(&dir, "never killed");
-    fs::read_to_string(dir.join("writes")).unwrap().parse().unwrap()
-}
-
-/// Lives once; true if it came to its end.
-fn live_once(dir: &Path, kill_at: Option<&str>) -> bool {
-    fs::create_dir_all(dir).unwrap();
-    let mut command = Command::new(env::current_exe().unwrap());
-    command.args(["--exact", "child", "--quiet"]).env(DIR, dir);
-    if let Some(at) = kill_at {
-        command.env(KILL_AT, at);
-    }
-    command.stdout(Stdio::null()).stderr(Stdio::null()).status().unwrap().success()
-}
-
-/// The disk of a child: it counts, or it kills.
-fn disk() -> Arc<KillDisk> {
-    let Ok(at) = env::var(KILL_AT) else { return Arc::new(KillDisk::counter(Arc::new(RealDisk))) };
-    let mode = if at.ends_with("torn") { KillMode::Torn } else { KillMode::Before };
-    let at = at.trim_end_matches("torn").parse().unwrap();
-    Arc::new(KillDisk::new(Arc::new(RealDisk), KillPoint { at, mode }))
+    as_child(live);
 }
 
 /// Whatever happened before: all messages are written and closed, all transitions answered.
-async fn live(dir: PathBuf) {
-    let disk = disk();
-    let sys = Sys { disk: disk.clone(), ..Sys::real() };
+async fn live(dir: PathBuf, sys: Sys) {
     let data = dir.join("data");
     let log: Arc<dyn Log> = Arc::new(FileLog::open(&sys, &data, Default::default()).await.unwrap());
     let address: Address = StreamPath::from_url("session").unwrap().into();
@@ -129,7 +67,6 @@ async fn live(dir: PathBuf) {
         changes.next().await;
     }
     effect.dispose().await;
-    fs::write(dir.join("writes"), disk.count().to_string()).unwrap();
 }
 
 /// Forgets how the rows came to be, as often as it takes while others write.
