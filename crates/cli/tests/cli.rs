@@ -170,6 +170,36 @@ fn a_stream_can_be_forked_trimmed_closed_and_deleted() {
 }
 
 #[test]
+fn a_stream_of_rows_can_be_compacted() {
+    on_both(|place| {
+        place.run("create s --content-type application/json").ok();
+        let put = |key: &str, n: usize| {
+            let headers = r#"{"operation":"upsert"}"#;
+            format!(r#"{{"type":"n","key":"{key}","value":{n},"headers":{headers}}}"#)
+        };
+        let puts: Vec<_> = (0..40).map(|n| put(["a", "b"][n % 2], n)).collect();
+        place.pipe("append s", &puts.join(" ")).ok();
+        let planned = place.run("compact s --dry-run").ok();
+        assert!(planned.starts_with("s would keep 2 rows: 40 messages become 4, "), "{planned}");
+        let held = objects(&place.run("compact s --dry-run --keep-from 30 --json").ok()).remove(0);
+        assert_eq!((&held["keptFrom"], &held["messagesAfter"]), (&30.into(), &14.into()));
+        assert_eq!(place.run("read s").ok().lines().count(), 40, "nothing was done");
+        let compacted = objects(&place.run("compact s --json").ok()).remove(0);
+        assert_eq!((&compacted["outcome"], &compacted["rows"]), (&"compacted".into(), &2.into()));
+        let left = place.run("read s").ok();
+        assert_eq!(left.lines().count(), 4);
+        assert!(left.contains(r#""headwater.position":"39","headwater.inserted":"1""#), "{left}");
+        assert_eq!(place.run("compact s").ok(), "s has nothing to give back\n");
+        place.pipe("append s", "7").ok();
+        let told = place.run("compact s").failed(1);
+        assert!(told.contains("position 44 would be lost") && told.contains("--drop"), "{told}");
+        assert_eq!(place.run("compact s --keep-from x").failed(2).lines().count() > 1, true);
+        let told = place.run("compact nothing").failed(1);
+        assert_eq!(told, "error: nothing: there is no such stream; create it first\n");
+    });
+}
+
+#[test]
 fn a_stream_may_be_made_closed_or_with_an_end() {
     on_both(|place| {
         place.run("create done --closed").ok();

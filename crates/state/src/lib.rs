@@ -4,8 +4,8 @@
 //! transactions, and [`State`] folds them, one at a time, into collections of rows; each fold
 //! answers with the rows that differ, which is all that a query above needs. [`Collection`] gives
 //! rows their Rust types. [`Places`] says where a message stands that a compaction wrote again, so
-//! that positions stay what they were. It is not a reader and not a database: it never awaits, has no clock,
-//! and is told every position and every id.
+//! that positions stay what they were. It is not a reader and not a database: it never awaits, has
+//! no clock, and is told every position and every id.
 //!
 //! ```
 //! use serde::{Deserialize, Serialize};

@@ -1,4 +1,5 @@
 // The clients that people use, unmodified, against our server.
+import { execFileSync } from "node:child_process"
 import { randomUUID } from "node:crypto"
 import { DurableStream, IdempotentProducer, stream } from "@durable-streams/client"
 import { createStateSchema, MaterializedState } from "@durable-streams/state"
@@ -144,6 +145,34 @@ describe("@durable-streams/state", () => {
     expect(shown[1]).toEqual(shown[0])
     dbs.forEach((db) => db.close())
   })
+
+  for (const held of [[], ["--keep-from", "10"]]) {
+    test(`rows stay what they are in a stream that is compacted ${held.join(" ")}`, async () => {
+      const handle = await DurableStream.create({ url: url(), contentType: json })
+      const streamOptions = { url: handle.url, contentType: json }
+      const connected = createStreamDB({ streamOptions, state: schema, live: "sse" })
+      await connected.preload()
+      for (let n = 0; n < 20; n++) {
+        const event = row(schema.messages, `m${n % 5}`, { n }, `tx-${n}`)
+        await handle.append(JSON.stringify(event))
+      }
+      const gone = schema.messages.delete({ key: "m3", headers: { txid: "gone" } })
+      await Promise.all([connected.utils.awaitTxId("gone", 10_000), handle.append(JSON.stringify(gone))])
+      const path = handle.url.split("/v1/stream/")[1]
+      const compact = ["stream", "compact", path, "--url", process.env.CONFORMANCE_URL, "--json", ...held]
+      const told = JSON.parse(execFileSync(process.env.CONFORMANCE_BINARY, compact))
+      expect(told).toMatchObject({ outcome: "compacted", messagesBefore: 21 })
+      const last = row(schema.messages, "m9", { n: 99 }, "last")
+      await Promise.all([connected.utils.awaitTxId("last", 10_000), handle.append(JSON.stringify(last))])
+      const fresh = createStreamDB({ streamOptions, state: schema, live: "sse" })
+      await fresh.preload()
+      for (const db of [connected, fresh]) {
+        const shown = db.collections.messages.toArray.map(({ id, n }) => [id, n]).sort()
+        expect(shown).toEqual([["m0", 15], ["m1", 16], ["m2", 17], ["m4", 19], ["m9", 99]])
+        db.close()
+      }
+    })
+  }
 
   test("MaterializedState folds what our server gives back", async () => {
     const handle = await DurableStream.create({ url: url(), contentType: json })

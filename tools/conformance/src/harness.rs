@@ -37,7 +37,10 @@ impl Harness {
         let dir = self.empty_dir(engine.name())?;
         let results_path = dir.join("results.json");
         let mut server = Server::start(&self.server_binary, &dir, engine)?;
-        suite.run(Target::Server { url: &server.url() }, scope, &results_path)?;
+        // The suite runs in a folder of its own.
+        let binary = std::path::absolute(&self.server_binary)?;
+        let target = Target::Server { url: &server.url(), binary: &binary };
+        suite.run(target, scope, &results_path)?;
         let json = fs::read_to_string(&results_path).context("the suite wrote no results")?;
         let mut report = Report::parse(&json, scope)?;
         if !server.is_alive()? {

@@ -15,7 +15,7 @@ use crate::{child::OwnedChild, server::LONG_POLL_MS};
 pub const TESTS_EXPECTED: u32 = 338;
 
 /// How many tests of our own the clients that people use are put to.
-pub const INTEROP_EXPECTED: u32 = 9;
+pub const INTEROP_EXPECTED: u32 = 11;
 
 /// How many tests put our source of shapes beside Electric's own client.
 pub const SHAPES_EXPECTED: u32 = 14;
@@ -49,8 +49,8 @@ impl Scope {
 /// What the tests are about.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Target<'a> {
-    /// A server that runs.
-    Server { url: &'a str },
+    /// A server that runs, and the program that it is.
+    Server { url: &'a str, binary: &'a Path },
     /// A program that the tests start by themselves.
     Driver { binary: &'a Path },
 }
@@ -91,8 +91,9 @@ impl<'a> Suite<'a> {
             .stdin(Stdio::null())
             .stdout(Stdio::null());
         match target {
-            Target::Server { url } => command
+            Target::Server { url, binary } => command
                 .env("CONFORMANCE_URL", url)
+                .env("CONFORMANCE_BINARY", binary)
                 .env("CONFORMANCE_LONG_POLL_MS", LONG_POLL_MS.to_string())
                 .env("CONFORMANCE_SUBSCRIPTIONS", "true"),
             Target::Driver { binary } => command.env("CONFORMANCE_ELECTRIC_DRIVER", binary),

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use wire::{
-    ContentType, Epoch, Offset, Producer, ProducerId, ProducerSeq, ReadFrom, StreamPath, StreamSeq,
-    SubOffset, Timestamp, Ttl,
+    ContentType, Epoch, Offset, Position, Producer, ProducerId, ProducerSeq, ReadFrom, StreamPath,
+    StreamSeq, SubOffset, Timestamp, Ttl, caps::ORDINAL_MAX,
 };
 
 use super::target::Needs;
@@ -19,6 +19,11 @@ const APPEND_NOTES: &str = "\
 To a JSON stream, every JSON value of the input is a message. To any other stream, the whole input
 is one message, or each line with --lines. Messages are appended as they come, unless a condition
 or --close is given: then all of the input is one append.";
+
+const COMPACT_NOTES: &str = "\
+Rows keep their positions, and durable effects lose no event: history is kept from the oldest one
+that is not acknowledged. Whoever writes meanwhile wins; then nothing is done, and the command says
+so.";
 
 #[derive(Debug, Args)]
 #[command(after_help = NOTES)]
@@ -70,6 +75,9 @@ pub(super) enum Verb {
     Fork(ForkArgs),
     /// Forget the oldest messages of a stream
     Trim(TrimArgs),
+    /// Forget how the rows of a State Protocol stream came to be, and keep the rows
+    #[command(after_help = COMPACT_NOTES)]
+    Compact(CompactArgs),
     /// Delete a stream
     Delete(DeleteArgs),
     /// List streams by their paths
@@ -196,6 +204,24 @@ pub(super) struct TrimArgs {
 }
 
 #[derive(Debug, Args)]
+pub(super) struct CompactArgs {
+    /// The stream's path, such as chats/42
+    pub(super) path: StreamPath,
+
+    /// Keep the messages from this position on as they are [default: from where effects are]
+    #[arg(long, value_name = "POSITION", value_parser = position)]
+    pub(super) keep_from: Option<Position>,
+
+    /// Lose messages that are none of the State Protocol, instead of leaving the stream alone
+    #[arg(long)]
+    pub(super) drop_unreadable: bool,
+
+    /// Only tell what would come of it
+    #[arg(long)]
+    pub(super) dry_run: bool,
+}
+
+#[derive(Debug, Args)]
 pub(super) struct DeleteArgs {
     /// The stream's path, such as chats/42
     pub(super) path: StreamPath,
@@ -239,6 +265,11 @@ fn ttl(text: &str) -> Result<Ttl, String> {
     let seconds = duration(text).filter(whole).map(|duration| duration.as_secs());
     let ttl = seconds.map(Ttl::from_seconds).or_else(|| text.parse().ok());
     ttl.ok_or_else(|| "use whole seconds such as 90s, 10m or 24h".to_owned())
+}
+
+fn position(text: &str) -> Result<Position, String> {
+    let ordinal = text.parse().ok().filter(|ordinal| *ordinal <= ORDINAL_MAX);
+    ordinal.map(Position::new).ok_or_else(|| "use the number of a message, counted from 0".into())
 }
 
 fn read_from(text: &str) -> Result<ReadFrom, String> {

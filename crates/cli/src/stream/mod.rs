@@ -2,9 +2,10 @@
 //!
 //! `args` is what can be asked, `target` is where the stream is: in a data directory or on a
 //! server. `input` makes messages from what is typed or piped in, `print` shows messages and
-//! results. Each verb is a function in `verbs`.
+//! results. Each verb is a function in `verbs`; `compact` has a file of its own.
 
 mod args;
+mod compact;
 mod input;
 mod print;
 mod summary;
@@ -39,6 +40,7 @@ async fn work(args: StreamArgs) -> Result<(), Failure> {
         Verb::Close(args) => session.close(args).await,
         Verb::Fork(args) => session.fork(args).await,
         Verb::Trim(args) => session.trim(args).await,
+        Verb::Compact(args) => session.compact(args).await,
         Verb::Delete(args) => session.delete(args).await,
         Verb::List(args) => session.list(args).await,
     };

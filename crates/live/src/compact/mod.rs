@@ -33,10 +33,11 @@ use crate::stream::Stream;
 /// # let sys = sys::Sys::real();
 /// # let log: std::sync::Arc<dyn Log> = std::sync::Arc::new(log::MemoryLog::new(&sys));
 /// # let stream: wire::Address = "chats/1".parse::<wire::StreamPath>()?.into();
-/// # let json = log::Create { content_type: Some("application/json".parse()?), ..Default::default() };
-/// # let _ = log.create(&stream, json).await?;
+/// # let content_type = Some("application/json".parse()?);
+/// # let _ = log.create(&stream, log::Create { content_type, ..Default::default() }).await?;
 /// # for n in 0..100 {
-/// #     let put = format!(r#"{{"type":"n","key":"n","value":{n},"headers":{{"operation":"upsert"}}}}"#);
+/// #     let headers = r#"{"operation":"upsert"}"#;
+/// #     let put = format!(r#"{{"type":"n","key":"n","value":{n},"headers":{headers}}}"#);
 /// #     let _ = log.append(&stream, log::Append::messages(wire::Messages::one(put)?)).await?;
 /// # }
 /// let compacted = live::compact(&log, stream, &sys).run().await?;

@@ -107,7 +107,8 @@ impl Ink {
                 ..Append::messages(messages.clone())
             };
             match self.stream.log.append(&self.stream.address, append).await {
-                // Another compaction has this number; the expected offset tells whether it is at work.
+                // Another compaction has this number; the expected offset tells whether it is
+                // at work.
                 Ok(appended) if appended.outcome == Outcome::Duplicate && failures == 0 => {
                     self.claim(self.epoch)?;
                 }

@@ -199,7 +199,12 @@ impl<R: Send + 'static> Feed<R> for Replay {
                 Ok(Read::Tick(tick)) => self.apply(&tick),
                 Ok(Read::UpToDate) => {}
                 Ok(Read::Closed) => return None,
-                Err(error) => pause(error, &mut failures, &self.sys).await.ok()?,
+                Err(error) => {
+                    if let Err(why) = pause(error, &mut failures, &self.sys).await {
+                        tracing::error!(effect = %self.effect, why, "a durable effect ends");
+                        return None;
+                    }
+                }
             }
         }
     }

@@ -86,9 +86,10 @@ impl Reader {
             }
             let from = self.next.map_or(ReadFrom::Start, ReadFrom::At);
             let chunk = match self.stream.log.read(&self.stream.address, from, READ_BYTES).await {
-                // A compaction has passed it; what is kept may say all the same.
-                Err(ReadError::Trimmed(fact)) if self.next.take().is_some() => {
-                    self.lost = Some(fact);
+                // A compaction has passed it; what is kept may say all the same. Also the start of
+                // a stream may be gone when it is read.
+                Err(ReadError::Trimmed(fact)) => {
+                    self.lost = self.next.take().map(|_| fact).or(self.lost);
                     continue;
                 }
                 answer => answer?,

@@ -276,9 +276,9 @@ fn an_effect_whose_beginning_is_not_kept_begins_with_the_rows_there_are() {
         compacted(&log, &address, &sys).await;
         // Its cursor says where it found the end of the stream, before the snapshot was there.
         let value = r#"{"start":2,"position":1,"epoch":1}"#;
-        let stale = format!(
-            r#"{{"type":"headwater.cursor","key":"answer","value":{value},"headers":{{"operation":"upsert"}}}}"#
-        );
+        let (cursor, headers) =
+            (r#""type":"headwater.cursor","key":"answer""#, r#"{"operation":"upsert"}"#);
+        let stale = format!(r#"{{{cursor},"value":{value},"headers":{headers}}}"#);
         let _ =
             log.append(&address, Append::messages(Messages::one(stale).unwrap())).await.unwrap();
         let answering = Answering::new(9);

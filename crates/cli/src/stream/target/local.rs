@@ -1,6 +1,6 @@
 //! Streams in a data directory, without a server in between.
 
-use std::path::Path;
+use std::{path::Path, sync::Arc};
 
 use log::{
     Append, Create, Created, Delete, Fork, List, Log,
@@ -47,6 +47,10 @@ impl Local {
             }
             Err(error) => Err(Failure::refused(error)),
         }
+    }
+
+    pub(super) fn log(&self) -> Arc<dyn Log> {
+        Arc::new(self.log.clone())
     }
 
     pub(super) async fn close(self) {

@@ -4,9 +4,9 @@ mod http;
 mod local;
 mod remote;
 
-use std::{env, path::PathBuf};
+use std::{env, path::PathBuf, sync::Arc};
 
-use log::{Append, Create, Delete, Fork, Freshness, List, Outcome};
+use log::{Append, Create, Delete, Fork, Freshness, List, Log, Outcome};
 use sys::Sys;
 use wire::{ContentType, Messages, Offset, ReadFrom, StreamPath};
 
@@ -79,6 +79,14 @@ impl Target {
                 let token = token.or_else(|| variable("HEADWATER_TOKEN"));
                 Remote::new(&url, token.as_deref()).map(|remote| Self::Remote(Box::new(remote)))
             }
+        }
+    }
+
+    /// All that can be done there.
+    pub(super) async fn log(&self, sys: &Sys) -> Result<Arc<dyn Log>, Failure> {
+        match self {
+            Self::Local(local) => Ok(local.log()),
+            Self::Remote(remote) => remote.log(sys).await,
         }
     }
 

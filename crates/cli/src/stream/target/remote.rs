@@ -1,11 +1,16 @@
 //! Streams on a server, over HTTP.
 //!
-//! Only what the commands need: no retries, no pool of producers. Programs use the client library.
+//! Only what the commands need: no retries, no pool of producers. Programs use the client library,
+//! and so does what takes many requests.
+
+use std::sync::Arc;
 
 use bytes::Bytes;
+use client::{Bearer, Client, HttpLog, Settings};
 use http::{Method, StatusCode, header, request::Builder};
-use log::{Append, Closing, Create, Delete, Fork, Freshness, Lifetime, List, Outcome};
+use log::{Append, Closing, Create, Delete, Fork, Freshness, Lifetime, List, Log, Outcome};
 use serde::Deserialize;
+use sys::Sys;
 use wire::{ContentType, Expiry, Messages, Offset, ReadFrom, StreamPath, headers, json};
 
 use super::{
@@ -21,6 +26,8 @@ const ROOT: &str = "/v1/stream/";
 #[derive(Debug)]
 pub(in crate::stream) struct Remote {
     http: Http,
+    url: String,
+    token: Option<String>,
 }
 
 /// A page as a server writes it.
@@ -34,7 +41,19 @@ impl Remote {
     pub(super) fn new(url: &str, token: Option<&str>) -> Result<Self, Failure> {
         // People copy URLs from where they find them.
         let url = url.trim_end_matches('/').trim_end_matches(ROOT.trim_end_matches('/'));
-        Ok(Self { http: Http::new(url, token)? })
+        let http = Http::new(url, token)?;
+        Ok(Self { http, url: url.to_owned(), token: token.map(str::to_owned) })
+    }
+
+    /// The server as a log, for what takes more than one request.
+    pub(super) async fn log(&self, sys: &Sys) -> Result<Arc<dyn Log>, Failure> {
+        let mut settings = Settings::new(&self.url).map_err(Failure::usage)?;
+        if let Some(token) = &self.token {
+            settings = settings.with_badge(Bearer::new(token).map_err(Failure::usage)?);
+        }
+        let connected = Client::connect(sys, settings).await;
+        let client = connected.map_err(|error| Failure::about(&self.url, error))?;
+        Ok(Arc::new(HttpLog::new(client)))
     }
 
     pub(super) async fn create(&self, path: &StreamPath, create: &Create) -> Result<Made, Failure> {

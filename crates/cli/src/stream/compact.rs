@@ -1,0 +1,84 @@
+//! `headwater stream compact`: a stream that keeps its rows, and little else.
+
+use live::Compacted;
+use serde::Serialize;
+use wire::StreamPath;
+
+use super::{args::CompactArgs, verbs::Session};
+use crate::failure::Failure;
+
+/// What a compaction came to, for programs.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Shown<'a> {
+    path: &'a str,
+    outcome: &'static str,
+    rows: u64,
+    /// Where history begins now.
+    kept_from: u64,
+    messages_before: u64,
+    messages_after: u64,
+    bytes_before: u64,
+    bytes_after: u64,
+}
+
+impl Session {
+    pub(super) async fn compact(&self, args: CompactArgs) -> Result<(), Failure> {
+        let CompactArgs { path, keep_from, drop_unreadable, dry_run } = args;
+        let log = self.target.log(&self.sys).await?;
+        let mut compaction = live::compact(&log, path.clone(), &self.sys);
+        if let Some(position) = keep_from {
+            compaction = compaction.hold(position);
+        }
+        if drop_unreadable {
+            compaction = compaction.drop_unreadable();
+        }
+        let compacted = match dry_run {
+            true => compaction.plan().await,
+            false => compaction.run().await,
+        };
+        let compacted = compacted.map_err(|error| match error {
+            live::CompactError::NotState { .. } => {
+                Failure::about(&path, format!("{error}; --drop-unreadable drops it"))
+            }
+            error => Failure::about(&path, error),
+        })?;
+        let outcome = match (compacted.after == compacted.before, dry_run) {
+            (true, _) => "unchanged",
+            (false, true) => "planned",
+            (false, false) => "compacted",
+        };
+        self.tell_compacted(&path, outcome, &compacted)
+    }
+
+    fn tell_compacted(
+        &self,
+        path: &StreamPath,
+        outcome: &'static str,
+        compacted: &Compacted,
+    ) -> Result<(), Failure> {
+        let Compacted { rows, reach, before, after, .. } = compacted;
+        let shown = Shown {
+            path: path.as_str(),
+            outcome,
+            rows: *rows,
+            kept_from: reach.get(),
+            messages_before: before.messages,
+            messages_after: after.messages,
+            bytes_before: before.bytes,
+            bytes_after: after.bytes,
+        };
+        let sentence = || {
+            if outcome == "unchanged" {
+                return format!("{path} has nothing to give back");
+            }
+            let verb = if outcome == "planned" { "would keep" } else { "kept" };
+            let (from, to) = (before.messages, after.messages);
+            let bytes = before.bytes.saturating_sub(after.bytes);
+            format!(
+                "{path} {verb} {rows} rows: {from} messages become {to}, {bytes} bytes given back"
+            )
+        };
+        self.printer.result(sentence, &shown)
+    }
+}
