@@ -33,7 +33,8 @@ pub fn from_query<R>(query: impl Into<Query>, alias: &str) -> Find<R> {
 ///
 /// ```
 /// # use query::{Row, from, union_all}; use serde::{Deserialize, Serialize};
-/// # #[derive(Clone, Debug, Serialize, Deserialize, Row)] struct Note { id: String, pinned: bool, stars: i64 }
+/// # #[derive(Clone, Debug, Serialize, Deserialize, Row)]
+/// # struct Note { id: String, pinned: bool, stars: i64 }
 /// let pinned = from::<Note>().filter(Note::pinned.eq(true));
 /// let loved = from::<Note>().filter(Note::stars.gt(3));
 /// let shown = union_all::<Note>([pinned.into(), loved.into()], "shown");
