@@ -37,3 +37,7 @@ pub const PACED_MAX: usize = 1_024;
 pub const OUTBOX_ENTRIES_MAX: usize = 10_000;
 /// Bytes of transactions that wait in one outbox. It must fit one append.
 pub const OUTBOX_BYTES_MAX: usize = 8 << 20;
+/// Ticks after which another copy of the rows of a stream is kept.
+pub const COPY_TICKS: usize = 1_000;
+/// Bytes of a copy of the rows of a stream.
+pub const COPY_BYTES_MAX: usize = 256 << 20;

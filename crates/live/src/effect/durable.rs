@@ -197,7 +197,7 @@ impl<R: Send + 'static> Feed<R> for Replay {
             };
             match read {
                 Ok(Read::Tick(tick)) => self.apply(&tick),
-                Ok(Read::UpToDate) => {}
+                Ok(Read::UpToDate | Read::StartOver) => {}
                 Ok(Read::Closed) => return None,
                 Err(error) => {
                     if let Err(why) = pause(error, &mut failures, &self.sys).await {
@@ -244,7 +244,7 @@ async fn find_cursor(
                     return Ok(found);
                 }
             }
-            Ok(Read::UpToDate | Read::Closed) => return Ok(found),
+            Ok(Read::UpToDate | Read::Closed | Read::StartOver) => return Ok(found),
             Err(error) => pause(error, &mut failures, sys).await?,
         }
     }
@@ -269,7 +269,7 @@ impl View {
                         return Ok(None);
                     }
                 }
-                Ok(Read::UpToDate | Read::Closed) => return Ok(None),
+                Ok(Read::UpToDate | Read::Closed | Read::StartOver) => return Ok(None),
                 Err(error) => pause(error, &mut failures, sys).await?,
             }
         }

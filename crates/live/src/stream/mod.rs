@@ -1,13 +1,14 @@
 //! A database whose rows come from a durable stream, and whose writes go there.
 
 mod codec;
+mod copy;
 mod courier;
 mod outlet;
 mod reader;
 mod seen;
 mod writer;
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{fmt, path::PathBuf, sync::Arc, time::Duration};
 
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
@@ -23,6 +24,7 @@ pub(crate) use self::{
     reader::{Read, Reader, Unreadable, left_out},
 };
 use self::{
+    copy::Copy,
     courier::{OutboxWriter, StreamCourier},
     outlet::Outlet,
     seen::Seen,
@@ -77,6 +79,7 @@ pub struct StreamDbBuilder {
     sys: Sys,
     client: Option<String>,
     outbox: Option<Stream>,
+    copy: Option<PathBuf>,
     adds: Vec<Add>,
 }
 
@@ -87,7 +90,14 @@ impl StreamDb {
     /// A database over this stream of a log, which must hold State Protocol messages.
     pub fn builder(log: Arc<dyn Log>, address: impl Into<Address>, sys: &Sys) -> StreamDbBuilder {
         let stream = Stream { log, address: address.into() };
-        StreamDbBuilder { stream, sys: sys.clone(), client: None, outbox: None, adds: Vec::new() }
+        StreamDbBuilder {
+            stream,
+            sys: sys.clone(),
+            client: None,
+            outbox: None,
+            copy: None,
+            adds: Vec::new(),
+        }
     }
 
     /// The collection of these rows.
@@ -213,12 +223,19 @@ impl StreamDbBuilder {
         self
     }
 
+    /// Keeps a copy of the rows in a file, and the place in the stream they are from: the next life
+    /// shows them at once, also without a network, and reads only what came since.
+    pub fn copy_at(mut self, path: impl Into<PathBuf>) -> Self {
+        self.copy = Some(path.into());
+        self
+    }
+
     /// Opens the database and begins to read.
     ///
     /// # Errors
     /// If two types have one name, or the client's name is none.
     pub fn open(self) -> Result<StreamDb, DbError> {
-        let Self { stream, sys, client, outbox, adds } = self;
+        let Self { stream, sys, client, outbox, copy, adds } = self;
         let db = Db::new(&sys);
         let client = client.unwrap_or_else(|| format!("{:016x}", sys.chance.u64()));
         let seen = Arc::new(Seen::default());
@@ -245,8 +262,9 @@ impl StreamDbBuilder {
         }
         let types: Types = Arc::new(types);
         writer.learn(types.clone());
+        let copy = copy.map(|path| Copy::new(path, &sys, &stream.address, &client, &types));
         let reader = Reader::new(stream.clone(), types.clone(), client, seen.clone());
-        let work = reader.feed(db.clone(), writer, cancellation);
+        let work = reader.feed(db.clone(), writer, copy, cancellation);
         sys.spawn.task("reader of a stream database", work);
         let shared = Shared { db, stream, seen, types, outbox, _canceller: canceller };
         Ok(StreamDb { shared: Arc::new(shared) })

@@ -1,13 +1,24 @@
 //! Reading a stream, tick by tick.
 
-use std::{collections::VecDeque, sync::Arc};
+use std::{
+    collections::VecDeque,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
 
 use log::{Chunk, Freshness, HeadError, OffsetTrimmed, ReadError};
 use query::{CollectionId, Database, Meta, Origin, Tick, Write, WriteError};
 use state::{Body, Control, Entry, Past, Ticks, TxId};
 use wire::{Offset, Position, ReadFrom};
 
-use super::{Stream, Types, seen::Seen, writer::StreamWriter};
+use super::{
+    Stream, Types,
+    copy::{Copy, Resume},
+    seen::Seen,
+    writer::StreamWriter,
+};
 use crate::{cancel::Cancellation, caps::READ_BYTES, db::Db, retry::Retry, status::Status};
 
 /// Reads a stream from its start, and then whatever comes.
@@ -22,6 +33,12 @@ pub(crate) struct Reader {
     ticks: Ticks,
     ready: VecDeque<state::Tick>,
     is_up_to_date: bool,
+    /// The life of the stream that it was told to go on in, until that is known to be right.
+    resumed: Option<u64>,
+    /// The life of the stream that it reads.
+    life: u64,
+    /// Whether a row was left out.
+    has_misfits: AtomicBool,
 }
 
 /// What a reader brings.
@@ -29,6 +46,8 @@ pub(crate) enum Read {
     Tick(state::Tick),
     /// Everything that was in the stream has been brought.
     UpToDate,
+    /// What is shown is of another stream; what follows is all there is.
+    StartOver,
     /// Nothing will ever come.
     Closed,
 }
@@ -63,7 +82,29 @@ impl Reader {
             ticks: Ticks::new(),
             ready: VecDeque::new(),
             is_up_to_date: false,
+            resumed: None,
+            life: 0,
+            has_misfits: AtomicBool::new(false),
         }
+    }
+
+    /// Begins where a copy of the rows ends.
+    fn resume(&mut self, Resume { life, offset, covered }: Resume) {
+        (self.resumed, self.next) = (Some(life), Some(offset));
+        self.ticks = Ticks::from(covered);
+    }
+
+    /// Begins at the start of a stream that is another than the copy is of.
+    fn start_over(&mut self) -> Read {
+        (self.resumed, self.next, self.lost) = (None, None, None);
+        self.ticks = Ticks::new();
+        Read::StartOver
+    }
+
+    /// Where to go on after what was brought.
+    fn here(&self) -> Option<Resume> {
+        let offset = self.next.filter(|_| self.is_up_to_date())?;
+        Some(Resume { life: self.life, offset, covered: self.ticks.covered() })
     }
 
     /// A reader for somebody else than the database of the stream.
@@ -92,8 +133,16 @@ impl Reader {
                     self.lost = self.next.take().map(|_| fact).or(self.lost);
                     continue;
                 }
+                Err(ReadError::OffsetUnknown(_)) if self.resumed.is_some() => {
+                    return Ok(self.start_over());
+                }
                 answer => answer?,
             };
+            self.life = chunk.incarnation.get();
+            let is_lost = self.lost.is_some() && !self.ticks_go_on(&chunk);
+            if self.resumed.take().is_some_and(|life| life != self.life || is_lost) {
+                return Ok(self.start_over());
+            }
             match self.lost.take() {
                 Some(fact) if !self.ticks_go_on(&chunk) => {
                     return Err(ReadError::Trimmed(fact).into());
@@ -184,6 +233,7 @@ impl Reader {
             Err(error) => {
                 let (stream, kind) = (&self.stream.address, &write.type_name);
                 let at = position.get();
+                self.has_misfits.store(true, Ordering::Relaxed);
                 tracing::warn!(%stream, %kind, key, at, %error, "a row does not fit its type");
                 None
             }
@@ -195,44 +245,76 @@ impl Reader {
         mut self,
         db: Db,
         writer: Arc<StreamWriter>,
+        mut copy: Option<Copy>,
         cancellation: Cancellation,
     ) {
-        let sys = db.sys().clone();
-        // The database owns the cancellation, so the reader must not keep the database.
-        let mut failures = 0;
+        if let Some(copy) = &copy
+            && let Some(resume) = copy.load(&db, &writer).await
+        {
+            self.resume(resume);
+        }
+        let (sys, mut failures) = (db.sys().clone(), 0);
         loop {
             let read = tokio::select! {
                 biased;
-                () = cancellation.cancelled() => return,
+                () = cancellation.cancelled() => break,
                 read = self.next() => read,
             };
             match read {
                 Ok(Read::Tick(tick)) => {
                     failures = 0;
                     self.bring(&db, &writer, &tick);
+                    copy.iter_mut().for_each(Copy::ticked);
                     if self.is_up_to_date() {
                         self.caught_up(&db);
                     }
                 }
                 Ok(Read::UpToDate) => self.caught_up(&db),
-                Ok(Read::Closed) => return self.tell(&db, &Status::Ready),
+                Ok(Read::StartOver) => self.forget(&db),
+                Ok(Read::Closed) => break self.tell(&db, &Status::Ready),
                 Err(error) if error.is_retryable() => {
                     failures += 1;
                     self.seen.rest(Retry::default().pause(failures, &sys.chance), &sys).await;
                 }
-                Err(error) => return self.tell(&db, &Status::Error(error.to_string().into())),
+                Err(error) => break self.tell(&db, &Status::Error(error.to_string().into())),
             }
+            self.keep(&mut copy, &db, &writer, Copy::is_due).await;
         }
+        self.keep(&mut copy, &db, &writer, Copy::is_stale).await;
+    }
+
+    /// Keeps a copy of what was brought, if it is time.
+    async fn keep(
+        &self,
+        copy: &mut Option<Copy>,
+        db: &Db,
+        writer: &StreamWriter,
+        is_time: impl Fn(&Copy) -> bool,
+    ) {
+        let Some(copy) = copy.as_mut().filter(|copy| is_time(copy)) else { return };
+        let Some(here) = self.here() else { return };
+        if self.has_misfits.load(Ordering::Relaxed) {
+            copy.left_out();
+        }
+        copy.save(db, writer, here).await;
+    }
+
+    /// Shows nothing any more.
+    fn forget(&self, db: &Db) {
+        let writes = self.types.values().map(|(id, _)| (*id, Write::Truncate)).collect();
+        let applied = db.apply(Tick { writes, retires: Vec::new() });
+        debug_assert!(applied.is_ok(), "{applied:?}");
     }
 
     fn bring(&self, db: &Db, writer: &StreamWriter, tick: &state::Tick) {
-        writer.note(&self.types, tick);
+        writer.note(tick);
         let applied = db.change(|database| {
             let mut writes = self.tick(tick, database);
             writes.retires.extend(txids(tick).filter_map(|txid| writer.retired(txid.as_str())));
             Ok::<_, WriteError>(((), database.apply(writes)?))
         });
         if let Err(error) = applied {
+            self.has_misfits.store(true, Ordering::Relaxed);
             left_out(tick, &error);
         }
         txids(tick).for_each(|txid| self.seen.add(txid.as_str()));

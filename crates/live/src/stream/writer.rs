@@ -67,20 +67,24 @@ impl StreamWriter {
     }
 
     /// Remembers the fields of rows that nobody here knows, so that they survive an update.
-    pub(super) fn note(&self, types: &Types, tick: &state::Tick) {
+    pub(super) fn note(&self, tick: &state::Tick) {
         for (_, entry) in tick.entries() {
-            let Entry::Write(write) = entry else { continue };
-            let Some((_, codec)) = types.get(write.type_name.as_str()) else { continue };
-            let others = write.value.as_ref().and_then(|value| codec.others(value));
-            let mut state = self.state.lock();
-            if others.is_none() && state.others.is_empty() {
-                continue;
+            if let Entry::Write(write) = entry {
+                self.note_row(write.type_name.as_str(), write.key.as_str(), write.value.as_ref());
             }
-            let row = (write.type_name.as_str().into(), write.key.as_str().into());
-            match others {
-                Some(others) => drop(state.others.insert(row, others)),
-                None => drop(state.others.remove(&row)),
-            }
+        }
+    }
+
+    pub(super) fn note_row(&self, type_name: &str, key: &str, value: Option<&Json>) {
+        let Some((_, codec)) = self.types().and_then(|types| types.get(type_name)) else { return };
+        let others = value.and_then(|value| codec.others(value));
+        let mut state = self.state.lock();
+        if others.is_none() && state.others.is_empty() {
+            return;
+        }
+        match others {
+            Some(others) => drop(state.others.insert((type_name.into(), key.into()), others)),
+            None => drop(state.others.remove(&(type_name.into(), key.into()))),
         }
     }
 
