@@ -1,10 +1,10 @@
 //! Collections that live: fed by a source, written optimistically, watched by queries and effects.
 //!
 //! [`Db`] holds collections and answers queries over them, once or for as long as somebody looks.
-//! [`StreamDb`] is one whose rows come from a durable stream and whose writes go there.
-//! [`Effect`]s run code when a row enters, changes in or leaves a query; durable ones go on after
-//! a crash where they were. [`compact`] shortens a stream and keeps all that it says. It is a thin shell: what is true is decided by `query`, and this crate
-//! brings it time, tasks and the log.
+//! [`StreamDb`] is one whose rows come from a durable stream and whose writes go there. [`Effect`]s
+//! run code when a row enters, changes in or leaves a query; durable ones go on after a crash where
+//! they were. [`compact()`] shortens a stream and keeps all that it says. It is a thin shell: what
+//! is true is decided by `query`, and this crate brings it time, tasks and the log.
 //!
 //! ```
 //! use live::{Db, Row};

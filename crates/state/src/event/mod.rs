@@ -58,7 +58,7 @@ pub struct Headers<'a> {
     pub timestamp: Option<Cow<'a, str>>,
     /// The offset that a server noted, or that a control refers to.
     pub offset: Option<Cow<'a, str>>,
-    /// Where the message stood before a snapshot wrote it again; [`Places`](crate::Places) reads it.
+    /// Where the message stood before a snapshot wrote it again; see [`Places`](crate::Places).
     pub position: Option<Position>,
     /// Where the row was made that a snapshot wrote again.
     pub inserted: Option<Position>,
