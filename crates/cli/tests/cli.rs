@@ -193,7 +193,7 @@ fn a_stream_of_rows_can_be_compacted() {
         place.pipe("append s", "7").ok();
         let told = place.run("compact s").failed(1);
         assert!(told.contains("position 44 would be lost") && told.contains("--drop"), "{told}");
-        assert_eq!(place.run("compact s --keep-from x").failed(2).lines().count() > 1, true);
+        assert!(place.run("compact s --keep-from x").failed(2).contains("counted from 0"));
         let told = place.run("compact nothing").failed(1);
         assert_eq!(told, "error: nothing: there is no such stream; create it first\n");
     });
