@@ -34,8 +34,8 @@ use crate::{
     cancel::{Cancellation, Canceller},
     collection::{Collection, SourceFailed},
     db::Db,
-    effect::EffectBuilder,
-    error::DbError,
+    effect::{CURSOR_TYPE, EffectBuilder},
+    error::{DbError, PersistError},
     outbox::{self, Letterbox, OutboxStatus},
     status::Status,
     transaction::Writer,
@@ -58,6 +58,7 @@ struct Shared {
     seen: Arc<Seen>,
     types: Types,
     outbox: Option<Letterbox>,
+    writer: Arc<StreamWriter>,
     /// Dropped with the database, which tells the reader to stop.
     _canceller: Canceller,
 }
@@ -164,6 +165,17 @@ impl StreamDb {
     }
 }
 
+impl StreamDb {
+    /// Forgets how far a durable effect is, so that it holds no history back; it must not run. One
+    /// that is started under this name later begins anew.
+    ///
+    /// # Errors
+    /// If that cannot be written to the stream.
+    pub async fn forget_effect(&self, name: &str) -> Result<(), PersistError> {
+        self.shared.writer.remove(CURSOR_TYPE, name).await
+    }
+}
+
 impl std::ops::Deref for StreamDb {
     type Target = Db;
 
@@ -243,7 +255,9 @@ impl StreamDbBuilder {
         let (outlet, out) = Outlet::new(stream.clone(), &client, &sys, cancellation.clone())
             .map_err(|error| DbError::BadClient { why: error.why })?;
         sys.spawn.task("writer of a stream database", outlet.run());
-        let writer = Arc::new(StreamWriter::new(out, client.clone(), seen.clone(), &sys));
+        let times = (&sys, cancellation.clone());
+        let writer = StreamWriter::new(stream.clone(), out, client.clone(), seen.clone(), times);
+        let writer = Arc::new(writer);
         let outbox = outbox.map(|own| {
             let courier = StreamCourier::new(stream.clone(), &db, writer.clone(), seen.clone());
             outbox::start(own, Arc::new(courier), &sys, cancellation.clone())
@@ -264,9 +278,9 @@ impl StreamDbBuilder {
         writer.learn(types.clone());
         let copy = copy.map(|path| Copy::new(path, &sys, &stream.address, &client, &types));
         let reader = Reader::new(stream.clone(), types.clone(), client, seen.clone());
-        let work = reader.feed(db.clone(), writer, copy, cancellation);
+        let work = reader.feed(db.clone(), writer.clone(), copy, cancellation);
         sys.spawn.task("reader of a stream database", work);
-        let shared = Shared { db, stream, seen, types, outbox, _canceller: canceller };
+        let shared = Shared { db, stream, seen, types, outbox, writer, _canceller: canceller };
         Ok(StreamDb { shared: Arc::new(shared) })
     }
 }

@@ -10,7 +10,7 @@ use hashbrown::HashMap;
 use parking_lot::Mutex;
 use query::{CollectionId, Key, TransactionId, Value};
 use smol_str::SmolStr;
-use state::{Draft, Entry, Json, TxId, TypeName};
+use state::{Control, Draft, Entry, Json, Start, TxId, TypeName};
 use sys::Sys;
 use tokio::sync::{
     mpsc::{self, error::TrySendError},
@@ -18,11 +18,13 @@ use tokio::sync::{
 };
 use wire::Messages;
 
-use super::{Codec, Types, outlet::Outgoing, seen::Seen};
+use super::{Codec, Stream, Types, outlet::Outgoing, seen::Seen};
 use crate::{
+    cancel::Cancellation,
     caps::{OUTGOING_MAX, TXID_WAIT_DEFAULT},
     error::PersistError,
-    transaction::{Shown, Writer, Written, WrittenKind},
+    retry::Retry,
+    transaction::{Shown, TransactionState, Writer, Written, WrittenKind},
 };
 
 /// Appends transactions to a stream.
@@ -31,6 +33,8 @@ pub(crate) struct StreamWriter {
     /// What the txids of this client begin with.
     client: String,
     sys: Sys,
+    stream: Stream,
+    cancellation: Cancellation,
     seen: Arc<Seen>,
     types: OnceLock<Types>,
     count: AtomicU64,
@@ -48,13 +52,15 @@ struct State {
 
 impl StreamWriter {
     pub(super) fn new(
+        stream: Stream,
         outlet: mpsc::Sender<Outgoing>,
         client: String,
         seen: Arc<Seen>,
-        sys: &Sys,
+        (sys, cancellation): (&Sys, Cancellation),
     ) -> Self {
         let (types, count, state) = (OnceLock::new(), AtomicU64::new(0), Mutex::default());
-        Self { outlet, client, sys: sys.clone(), seen, types, count, state }
+        let sys = sys.clone();
+        Self { stream, outlet, client, sys, cancellation, seen, types, count, state }
     }
 
     pub(super) fn learn(&self, types: Types) {
@@ -68,9 +74,17 @@ impl StreamWriter {
 
     /// Remembers the fields of rows that nobody here knows, so that they survive an update.
     pub(super) fn note(&self, tick: &state::Tick) {
+        if tick.start == Start::Snapshot {
+            self.state.lock().others.clear();
+        }
         for (_, entry) in tick.entries() {
-            if let Entry::Write(write) = entry {
-                self.note_row(write.type_name.as_str(), write.key.as_str(), write.value.as_ref());
+            match entry {
+                Entry::Write(write) => {
+                    let (type_name, key) = (write.type_name.as_str(), write.key.as_str());
+                    self.note_row(type_name, key, write.value.as_ref());
+                }
+                Entry::Control(Control::Reset, _) => self.state.lock().others.clear(),
+                Entry::Control(..) | Entry::Skipped(_) => {}
             }
         }
     }
@@ -156,9 +170,46 @@ impl StreamWriter {
 
     /// Waits for a transaction that lasts to come back; its rows are retired when it does.
     pub(super) async fn come_back(&self, txid: &TxId, shown: Shown) {
-        // It lasts, whether or not it comes back soon.
-        let _ = self.seen.wait(txid.as_str(), TXID_WAIT_DEFAULT, &self.sys).await;
-        shown.completed();
+        let back = async {
+            let seen = self.seen.wait(txid.as_str(), TXID_WAIT_DEFAULT, &self.sys).await;
+            if seen.is_err() {
+                // It lasts all the same. If all of the stream is shown, it was there in some form.
+                shown.set(TransactionState::Completed);
+                self.reach_tail().await;
+            }
+        };
+        let is_back = tokio::select! {
+            biased;
+            () = self.cancellation.cancelled() => false,
+            () = back => true,
+        };
+        self.retired(txid.as_str());
+        if is_back { shown.settle(Ok(())) } else { shown.completed() }
+    }
+
+    /// Waits until everything is shown that is in the stream now.
+    async fn reach_tail(&self) {
+        let mut failures = 0;
+        loop {
+            match self.stream.log.head(&self.stream.address).await {
+                Ok(head) => return self.seen.reaches(head.tail).await,
+                Err(_) => {
+                    failures += 1;
+                    let pause = Retry::default().pause(failures, &self.sys.chance);
+                    self.sys.clock.sleep(pause).await;
+                }
+            }
+        }
+    }
+
+    /// Removes a row of a type that no collection has, in its own transaction.
+    pub(super) async fn remove(&self, type_name: &str, key: &str) -> Result<(), PersistError> {
+        let type_name: TypeName = type_name.parse().map_err(|error| fatal(&error))?;
+        let key: state::Key = key.parse().map_err(|error| fatal(&error))?;
+        let txid = self.next_txid()?;
+        let messages = state::transaction(&txid, [Draft::delete(type_name, key)]);
+        let stored = self.hand_over(txid, messages.map_err(|error| fatal(&error))?)?;
+        stored.await.unwrap_or_else(|_| Err(PersistError::fatal("the database is closing")))
     }
 
     /// Hands a transaction over; its place among others is the order of these calls.
