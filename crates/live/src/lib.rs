@@ -45,6 +45,8 @@ mod compact;
 mod db;
 mod effect;
 mod error;
+#[cfg(fuzzing)]
+pub mod fuzzing;
 mod live_query;
 mod outbox;
 mod pace;

@@ -41,6 +41,8 @@ use crate::{
     transaction::Writer,
 };
 
+#[cfg(fuzzing)]
+pub use self::copy::fuzz as fuzz_copy;
 pub use self::seen::TxIdTimeout;
 
 /// Collections of all types of one stream. Every transaction in it is one tick, over all

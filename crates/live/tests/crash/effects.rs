@@ -54,6 +54,7 @@ async fn live(dir: PathBuf, sys: Sys) {
     let create = Create { content_type: Some(json), ..Create::default() };
     let _ = log.create(&address, create).await.unwrap();
     let db = StreamDb::builder(log.clone(), address.clone(), &sys);
+    let db = db.client("child").copy_at(dir.join("copy"));
     let db = db.with::<Message>().with::<Answer>().open().unwrap();
     db.ready().await.unwrap();
     let open = live::from::<Message>().filter(Message::is_open.eq(true));

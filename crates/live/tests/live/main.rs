@@ -4,6 +4,7 @@
 mod collections;
 mod compact;
 mod compact_effects;
+mod copy;
 mod durable;
 mod effects;
 mod on_demand;
