@@ -47,6 +47,7 @@ mod error;
 mod live_query;
 mod outbox;
 mod pace;
+mod panic;
 mod retry;
 mod row_ref;
 mod source;
