@@ -395,3 +395,77 @@ fn a_mutation_that_panics_is_said_and_stops_nothing() {
         let _ = sys.clock.timeout(Duration::from_secs(60), told).await.unwrap().unwrap();
     });
 }
+
+/// A handler that panics is tried again, like one that fails.
+#[test]
+fn a_handler_that_panics_has_failed() {
+    for is_durable in [false, true] {
+        run(|sys| async move {
+            let (log, address) = log_with_stream(&sys).await;
+            let db = open(&log, &address, &sys);
+            db.ready().await.unwrap();
+            let (done, mut dones) = tokio::sync::mpsc::channel(16);
+            let query = live::from::<Message>();
+            let effect = match is_durable {
+                true => db.durable_effect("panics", query),
+                false => db.effect(query),
+            };
+            let effect = effect
+                .on_enter(move |event, context| {
+                    let done = done.clone();
+                    async move {
+                        let id = event.row().id.clone();
+                        assert!(id != "a" || context.attempt() > 2, "not yet");
+                        done.send((id, context.attempt())).await.unwrap();
+                        Ok(())
+                    }
+                })
+                .start()
+                .unwrap();
+            let messages = db.rows::<Message>().unwrap();
+            for id in ["a", "b"] {
+                messages.insert(message(id, Status::Done)).unwrap().settled().await.unwrap();
+            }
+            assert_eq!(dones.recv().await, Some(("a".into(), 3)));
+            assert_eq!(dones.recv().await, Some(("b".into(), 1)));
+            effect.dispose().await;
+        });
+    }
+}
+
+/// Cursors, positions and snapshots that lie stop nobody.
+#[test]
+fn strangers_who_write_reserved_rows_stop_no_effect() {
+    for lie in [
+        json!({"start": u64::MAX, "position": u64::MAX, "epoch": u64::MAX}),
+        json!({"start": 0, "position": u64::MAX, "epoch": 3}),
+        json!({"start": u64::MAX, "position": 0, "epoch": u64::MAX}),
+        json!({"start": -1}),
+        json!("cursor"),
+        json!({"start": 1, "position": 1_u64 << 53, "epoch": 1_u64 << 53}),
+    ] {
+        run(|sys| async move {
+            let (log, address) = log_with_stream(&sys).await;
+            append(&log, &address, change("headwater.cursor", "e", "upsert", &lie)).await;
+            let row = json!({"id": "a", "text": "", "status": "done"});
+            append(&log, &address, change("message", "a", "insert", &row)).await;
+            let db = open(&log, &address, &sys);
+            db.ready().await.unwrap();
+            let (done, mut dones) = tokio::sync::mpsc::channel(16);
+            let effect = db
+                .durable_effect("e", live::from::<Message>())
+                .on_enter(move |event, _| {
+                    let _ = done.try_send(event.row().id.clone());
+                    async { Ok(()) }
+                })
+                .start()
+                .unwrap();
+            let messages = db.rows::<Message>().unwrap();
+            messages.insert(message("b", Status::Done)).unwrap().settled().await.unwrap();
+            let heard = async { while dones.recv().await.unwrap() != "b" {} };
+            let heard = sys.clock.timeout(Duration::from_secs(60), heard).await;
+            assert!(heard.is_ok(), "{lie}");
+            effect.dispose().await;
+        });
+    }
+}
