@@ -139,7 +139,11 @@ impl Courier for StreamCourier {
             open.mutate(mutations).map_err(|error| fatal(&error))
         });
         match shown {
-            Ok(()) => Some(open.show(TransactionState::Queued).0),
+            Ok(()) => {
+                let (shown, _) = open.show(TransactionState::Queued);
+                db.forget_shown(shown.id());
+                Some(shown)
+            }
             // Its row may be here already, or not yet; it is sent all the same.
             Err(error) => {
                 tracing::debug!(%error, "a queued write is not shown");

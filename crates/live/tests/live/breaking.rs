@@ -469,3 +469,40 @@ fn strangers_who_write_reserved_rows_stop_no_effect() {
         });
     }
 }
+
+/// What is not committed is not written by others.
+#[test]
+fn an_open_transaction_is_not_written_by_another_one() {
+    run(|sys| async move {
+        let (log, address) = log_with_stream(&sys).await;
+        let db = open(&log, &address, &sys);
+        db.ready().await.unwrap();
+        let messages = db.rows::<Message>().unwrap();
+        messages.insert(message("a", Status::Done)).unwrap().settled().await.unwrap();
+        let mut draft = db.begin();
+        draft.update::<Message>("a", |row| row.text = "a draft".into()).unwrap();
+        messages.update("a", |row| row.likes = 1).unwrap().settled().await.unwrap();
+        draft.roll_back();
+        let row = messages.get("a").unwrap();
+        assert_eq!((row.likes, row.text.as_str()), (1, "text of a"));
+    });
+}
+
+/// A source that panics or ends has failed, and nobody waits for it.
+#[test]
+fn who_waits_for_a_source_that_is_gone_is_told() {
+    run(|sys| async move {
+        let db = Db::new(&sys);
+        let fetch = |subset: live::Subset| async move {
+            assert!(subset.filters.is_empty(), "no filters here");
+            Ok::<_, PersistError>(vec![message("a", Status::Done)])
+        };
+        let _messages = db.collection::<Message>(live::OnDemand::new(fetch)).unwrap();
+        assert_eq!(db.once_ready(live::from::<Message>()).await.unwrap().len(), 1);
+        for likes in [1, 2] {
+            let query = live::from::<Message>().filter(Message::likes.eq(likes));
+            let told = sys.clock.timeout(Duration::from_secs(60), db.once_ready(query)).await;
+            assert!(told.unwrap().is_err(), "{likes}");
+        }
+    });
+}
