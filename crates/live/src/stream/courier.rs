@@ -174,7 +174,11 @@ impl Courier for StreamCourier {
             return shown.settle(Ok(()));
         };
         let (writer, sys) = (self.writer.clone(), shown.db().sys().clone());
-        sys.spawn.task("transaction", async move { writer.come_back(&txid, shown).await });
+        let stream = self.stream.clone();
+        sys.spawn.task("transaction", async move {
+            let head = stream.log.head(&stream.address).await;
+            writer.come_back(&txid, head.ok().map(|head| head.tail), shown).await;
+        });
     }
 }
 

@@ -16,7 +16,7 @@ use tokio::sync::{
     mpsc::{self, error::TrySendError},
     oneshot,
 };
-use wire::Messages;
+use wire::{Messages, Offset};
 
 use super::{Codec, Types, outlet::Outgoing, seen::Seen};
 use crate::{
@@ -150,11 +150,25 @@ impl StreamWriter {
         self.state.lock().shown.insert(txid.as_str().into(), shown.id());
     }
 
-    /// Waits for a transaction that lasts to come back; its rows are retired when it does.
-    pub(super) async fn come_back(&self, txid: &TxId, shown: Shown) {
-        // It lasts, whether or not it comes back soon.
-        let _ = self.seen.wait(txid.as_str(), TXID_WAIT_DEFAULT, &self.sys).await;
-        shown.completed();
+    /// Waits for a transaction that lasts to come back; its rows are retired when it does. It is
+    /// before `tail`, if that is known: a compaction may have left nothing that has its name.
+    pub(super) async fn come_back(&self, txid: &TxId, tail: Option<Offset>, shown: Shown) {
+        let passed = async {
+            match tail {
+                Some(tail) => self.seen.reaches(tail).await,
+                None => std::future::pending().await,
+            }
+        };
+        let is_passed = tokio::select! {
+            biased;
+            // It lasts, whether or not it comes back soon.
+            _ = self.seen.wait(txid.as_str(), TXID_WAIT_DEFAULT, &self.sys) => false,
+            () = passed => true,
+        };
+        match is_passed && self.retired(txid.as_str()).is_some() {
+            true => shown.settle(Ok(())),
+            false => shown.completed(),
+        }
     }
 
     /// Hands a transaction over; its place among others is the order of these calls.
@@ -193,7 +207,7 @@ impl Writer for SharedWriter {
         sys.spawn.task("transaction", async move {
             let gone = |_| Err(PersistError::fatal("the database is closing"));
             match stored.await.unwrap_or_else(gone) {
-                Ok(()) => this.come_back(&txid, shown).await,
+                Ok(()) => this.come_back(&txid, None, shown).await,
                 Err(error) => {
                     this.retired(txid.as_str());
                     shown.settle(Err(error));

@@ -506,3 +506,37 @@ fn who_waits_for_a_source_that_is_gone_is_told() {
         }
     });
 }
+
+/// What arrived in an earlier life, and was compacted away since, does not hide what others did.
+#[test]
+fn a_write_that_was_compacted_away_hides_nothing() {
+    run(|sys| async move {
+        let (log, address) = log_with_stream(&sys).await;
+        let (network, disk) = (Distant::new(&log), Arc::new(MemoryLog::new(&sys)));
+        let phone = || {
+            let builder = StreamDb::builder(network.clone(), address.clone(), &sys);
+            let builder = builder.client("phone").outbox(disk.clone(), box_address());
+            builder.with::<Message>().open().unwrap()
+        };
+        let first = phone();
+        first.ready().await.unwrap();
+        network.set(Weather::Deaf);
+        let wrote = first.rows::<Message>().unwrap().insert(message("a", Status::Done)).unwrap();
+        wrote.queued().await.unwrap();
+        offline(&first).await;
+        drop(first);
+        let other = open(&log, &address, &sys);
+        other.ready().await.unwrap();
+        let theirs = other.rows::<Message>().unwrap();
+        for likes in 1..=9 {
+            theirs.update("a", |row| row.likes = likes).unwrap().settled().await.unwrap();
+        }
+        live::compact(&log, address.clone(), &sys).run().await.unwrap();
+        network.set(Weather::Fine);
+        let second = phone();
+        idle(&second).await;
+        let messages = second.rows::<Message>().unwrap();
+        until(|| messages.get("a").is_some_and(|row| row.likes == 9 && row.is_synced())).await;
+        assert_eq!(all(&*log, &address).await.len(), 3, "it is not sent again");
+    });
+}
