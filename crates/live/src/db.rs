@@ -7,11 +7,11 @@ use std::{
 };
 
 use foldhash::fast::FixedState;
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 use parking_lot::Mutex;
 use query::{
     Change, ChangeKind, CollectionId, Database, Dynamic, Find, Key, Published, Query, QueryId,
-    Record, Row, Schema, Tick, View,
+    Record, Row, Schema, Tick, TransactionId, View,
 };
 use sys::Sys;
 use tokio::sync::{Notify, watch};
@@ -23,8 +23,9 @@ use crate::{
     effect::EffectBuilder,
     error::DbError,
     live_query::LiveQuery,
+    panic::caught,
     row_ref::RowRef,
-    source::{self, Demand, Demands, Loading, Sink, Source},
+    source::{self, Demand, Demands, Loading, Sink, Source, SourceError},
     status::Status,
     transaction::{OpenTransaction, Transaction, Writer, Writes},
 };
@@ -63,6 +64,8 @@ struct Inner {
     /// What each query has had loaded; empty while no source loads on demand.
     holds: HashMap<QueryId, Holds, FixedState>,
     is_any_on_demand: bool,
+    /// Transactions that are only shown: nobody was told to make them last.
+    shown: HashSet<TransactionId, FixedState>,
 }
 
 /// The subsets that a query has had loaded.
@@ -161,10 +164,15 @@ impl Db {
             let outcome = tokio::select! {
                 biased;
                 () = cancellation.cancelled() => return,
-                outcome = source.run(sink.clone()) => outcome,
+                outcome = caught(source.run(sink.clone())) => outcome,
             };
-            if let Err(error) = outcome {
-                sink.error(&error);
+            match outcome {
+                Ok(Ok(())) if loading == Loading::OnDemand => {
+                    sink.error(&SourceError("the source has ended; nothing is loaded".into()));
+                }
+                Ok(Ok(())) => {}
+                Ok(Err(error)) => sink.error(&error),
+                Err(panic) => sink.error(&SourceError(panic.to_string())),
             }
         });
         Ok(Collection::new(self.clone(), id))
@@ -339,6 +347,32 @@ impl Db {
         Ok(self.change(|database| Ok::<_, query::WriteError>(((), database.apply(tick)?)))?)
     }
 
+    /// Begins a transaction that is only shown.
+    pub(crate) fn begin_shown(&self) -> TransactionId {
+        let mut inner = self.shared.inner.lock();
+        let id = inner.database.begin();
+        inner.shown.insert(id);
+        id
+    }
+
+    /// A transaction is not only shown any more: it lasts, or is gone.
+    pub(crate) fn forget_shown(&self, id: TransactionId) {
+        self.shared.inner.lock().shown.remove(&id);
+    }
+
+    /// Looks at what a transaction writes that is made to last from now on, and with it at all
+    /// others of which that is so.
+    pub(crate) fn commit<T>(
+        &self,
+        id: TransactionId,
+        look: impl FnOnce(&Database, &dyn Fn(TransactionId) -> bool) -> T,
+    ) -> T {
+        let mut inner = self.shared.inner.lock();
+        inner.shown.remove(&id);
+        let Inner { database, shown, .. } = &*inner;
+        look(database, &|id| !shown.contains(&id))
+    }
+
     /// Makes something for the database that changes nothing anybody sees.
     pub(crate) fn prepare<T>(&self, make: impl FnOnce(&mut Database) -> T) -> T {
         make(&mut self.shared.inner.lock().database)
@@ -359,6 +393,9 @@ impl Db {
 
     pub(crate) fn set_status(&self, id: CollectionId, status: Status) {
         if let Some(table) = self.shared.inner.lock().tables.get(&id) {
+            if let (Status::Error(_), Some(demands)) = (&status, &table.demands) {
+                demands.fail(&status);
+            }
             table.status.send_replace(status);
         }
     }

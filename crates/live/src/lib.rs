@@ -50,6 +50,7 @@ pub mod fuzzing;
 mod live_query;
 mod outbox;
 mod pace;
+mod panic;
 mod retry;
 mod row_ref;
 mod source;

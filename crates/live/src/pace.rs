@@ -9,6 +9,7 @@ use crate::{
     caps::PACED_MAX,
     db::Db,
     error::{DbError, PersistError},
+    panic::caught,
     transaction::{OpenTransaction, Shown, Transaction, TransactionState, Writes},
 };
 
@@ -145,7 +146,8 @@ impl<V: Send + 'static> Pacer<V> {
             all.push(call.variables);
             shown.push(call.shown);
         }
-        let outcome = (self.mutation)(all).await;
+        let outcome = caught(async { (self.mutation)(all).await }).await;
+        let outcome = outcome.unwrap_or_else(|panic| Err(PersistError::fatal(panic.to_string())));
         shown.into_iter().for_each(|shown| shown.settle(outcome.clone()));
     }
 }

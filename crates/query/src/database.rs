@@ -120,6 +120,17 @@ impl Database {
         self.stores[collection.0].get(key, view)
     }
 
+    /// One row of a collection, as it is with the writes of some transactions alone.
+    #[must_use]
+    pub fn row_with(
+        &self,
+        collection: CollectionId,
+        key: &Key,
+        is_on: &dyn Fn(TransactionId) -> bool,
+    ) -> Option<Record> {
+        self.stores[collection.0].partly(key, is_on)
+    }
+
     /// The rows of a collection, in the order of their keys.
     pub fn rows(&self, collection: CollectionId, view: View) -> impl Iterator<Item = &Arc<Entry>> {
         self.stores[collection.0].iter(view)

@@ -5,7 +5,10 @@ use std::collections::BTreeSet;
 use query::Key;
 use serde::{Deserialize, Serialize};
 use state::{Draft, Json, TypeName};
-use wire::{Position, caps::ORDINAL_MAX};
+use wire::{
+    Position,
+    caps::{INTEGER_MAX, ORDINAL_MAX},
+};
 
 /// The type of cursor rows. It is reserved: no collection has it, and it triggers nothing.
 pub(crate) const TYPE: &str = "headwater.cursor";
@@ -39,6 +42,12 @@ impl Cursor {
     pub(super) fn draft(&self, effect: &str) -> Option<Draft> {
         let type_name: TypeName = TYPE.parse().ok()?;
         Some(Draft::upsert(type_name, effect.parse().ok()?, Json::of(self).ok()?))
+    }
+
+    /// True if it can be the cursor of an effect on a stream that ends there. Strangers may write
+    /// anything.
+    pub(super) fn is_possible(&self, end: u64) -> bool {
+        self.position <= end && self.start <= end && self.epoch < INTEGER_MAX
     }
 
     /// True if an event was done.

@@ -11,7 +11,11 @@ use query::Key;
 use sys::Sys;
 
 use super::{Context, Event, EventId, HandlerError, Handlers, Settings, acker::AckerHandle};
-use crate::{cancel::Cancellation, caps::EVENTS_WAITING_MAX};
+use crate::{
+    cancel::Cancellation,
+    caps::EVENTS_WAITING_MAX,
+    panic::{Panicked, caught},
+};
 
 /// Where events come from.
 pub(super) trait Feed<R>: Send + 'static {
@@ -133,8 +137,9 @@ impl<R: Send + 'static> Driver<R> {
         let Some(handler) = self.handlers.of(event.kind()).cloned() else { return };
         let ids = vec![event.id().clone()];
         let call = move |context: Context| {
-            let (handler, event) = (handler.clone(), event.clone());
-            (handler(event.clone(), context), vec![event])
+            let (handler, own) = (handler.clone(), event.clone());
+            let handled: super::Handled = Box::pin(async move { handler(own, context).await });
+            (handled, vec![event.clone()])
         };
         self.running.push(self.attempts(ids, call));
     }
@@ -142,7 +147,11 @@ impl<R: Send + 'static> Driver<R> {
     fn start_batch(&self, events: Vec<Event<R>>) {
         let Some(handler) = self.handlers.batch.clone() else { return };
         let ids = events.iter().map(|event| event.id().clone()).collect();
-        let call = move |context: Context| (handler(events.clone(), context), events.clone());
+        let call = move |context: Context| {
+            let (handler, own) = (handler.clone(), events.clone());
+            let handled: super::Handled = Box::pin(async move { handler(own, context).await });
+            (handled, events.clone())
+        };
         self.running.push(self.attempts(ids, call));
     }
 
@@ -163,7 +172,9 @@ impl<R: Send + 'static> Driver<R> {
                 let cancelled = cancellation.clone();
                 let context = Context { cancellation: cancelled, attempt, events, acker };
                 let (handled, events) = call(context);
-                let Err(error) = handled.await else { return ids };
+                let handled = caught(handled).await;
+                let panicked = |panic: Panicked| Err(HandlerError::new(panic));
+                let Err(error) = handled.unwrap_or_else(panicked) else { return ids };
                 if cancellation.is_cancelled() {
                     return Vec::new();
                 }

@@ -90,7 +90,8 @@ impl Replay {
         let Start { name, stream, types, query, db, settings } = start;
         let effect = SmolStr::new(&name);
         let found = find_cursor(&stream, &types, &name, sys).await?;
-        let cursor = found.cursor.unwrap_or_else(|| Cursor {
+        let cursor = found.cursor.filter(|cursor| cursor.is_possible(found.end));
+        let cursor = cursor.unwrap_or_else(|| Cursor {
             start: found.end,
             skips_initial: settings.skips_initial,
             // The rows that match now stand right before the start.

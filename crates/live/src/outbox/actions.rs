@@ -16,6 +16,7 @@ use crate::{
     cancel::{Cancellation, Canceller},
     db::{Db, WeakDb},
     error::{DbError, PersistError},
+    panic::{Panicked, caught},
     stream::Stream,
     transaction::{OpenTransaction, Shown, Transaction, TransactionState, Writes},
 };
@@ -203,6 +204,10 @@ struct Runner {
 }
 
 impl Courier for Runner {
+    fn purpose(&self) -> String {
+        "actions".into()
+    }
+
     fn show(&self, entry: &Entry) -> Option<Shown> {
         let (db, action) = (self.db.upgrade()?, self.actions.get(&entry.action)?);
         let mut open = OpenTransaction::new(db);
@@ -221,19 +226,23 @@ impl Courier for Runner {
             return Box::pin(std::future::pending());
         };
         let delivery = Delivery { key: format!("{outbox}.{number:x}") };
-        let begun = match self.actions.get(&action) {
-            Some(known) => (known.send)(&body, delivery),
-            // It was promised, so it is not thrown away.
-            None => Err(PersistError::retryable(format!(
-                "the outbox holds an action {action:?} that this program does not know; add it"
-            ))),
-        };
+        let actions = self.actions.clone();
         Box::pin(async move {
-            let outcome = match begun {
-                Ok(work) => work.await,
-                Err(error) => Err(error),
+            let outcome = caught(async {
+                match actions.get(&action) {
+                    Some(known) => (known.send)(&body, delivery)?.await,
+                    // It was promised, so it is not thrown away.
+                    None => Err(PersistError::retryable(format!(
+                        "the outbox holds an action {action:?} that this program does not know; \
+                         add it"
+                    ))),
+                }
+            });
+            // A program that panics may be a better one tomorrow.
+            let panicked = |panic: Panicked| {
+                Err(PersistError::retryable(format!("the action {action:?} failed: {panic}")))
             };
-            match outcome {
+            match outcome.await.unwrap_or_else(panicked) {
                 Ok(()) => Sent::Through(number),
                 Err(error) if error.is_retryable => Sent::NotNow(error),
                 Err(error) => Sent::Refused(error),

@@ -73,6 +73,9 @@ pub enum OutboxState {
 
 /// Carries entries to where they belong.
 pub(crate) trait Courier: Send + Sync + 'static {
+    /// Where that is. An outbox that was opened for something else is left alone.
+    fn purpose(&self) -> String;
+
     /// Waits until entries of an earlier life can be shown and sent.
     fn ready(&self) -> Sending {
         Box::pin(std::future::ready(Sent::Ready))
@@ -157,6 +160,13 @@ fn full() -> PersistError {
     }
 }
 
+fn too_large(bytes: usize) -> PersistError {
+    let why = format!(
+        "a transaction of {bytes} bytes is more than an outbox holds, which is {OUTBOX_BYTES_MAX}"
+    );
+    PersistError::fatal(why)
+}
+
 /// Entries that are sent together at most, if the courier likes.
 const BATCH_MAX: usize = 64;
 
@@ -175,6 +185,8 @@ pub(crate) struct Owner {
     last_number: u64,
     /// How many are sent together next.
     batch: usize,
+    /// How many were sent together last.
+    sent: usize,
     failures: u32,
 }
 
@@ -193,7 +205,7 @@ pub(crate) fn start(
     let own = sys.clone();
     sys.spawn.task("outbox", async move {
         let work = async {
-            let opened = Store::open(stream, &own, cancellation.clone()).await;
+            let opened = Store::open(stream, courier.purpose(), &own, cancellation.clone()).await;
             let (store, entries) = match opened {
                 Ok(opened) => opened,
                 Err(error) => return close(&status, &error),
@@ -228,6 +240,7 @@ impl Owner {
         hurry: Arc<Notify>,
         sys: &Sys,
     ) -> Self {
+        let last_number = store.last_number();
         Self {
             store,
             courier,
@@ -238,8 +251,9 @@ impl Owner {
             waiting: VecDeque::new(),
             posting: Vec::new(),
             bytes: 0,
-            last_number: 0,
+            last_number,
             batch: 1,
+            sent: 0,
             failures: 0,
         }
     }
@@ -302,14 +316,15 @@ impl Owner {
 
     /// Writes down what was posted, as much as there is.
     async fn take(&mut self, first: Post) -> Result<(), PersistError> {
-        let (mut posts, mut next) = (Vec::new(), Some(first));
+        let (mut posts, mut bytes, mut next) = (Vec::new(), self.bytes, Some(first));
         while let Some(post) = next {
-            let count = self.waiting.len() + posts.len();
-            if count >= OUTBOX_ENTRIES_MAX
-                || self.bytes + post.body.as_str().len() > OUTBOX_BYTES_MAX
-            {
+            let (count, own) = (self.waiting.len() + posts.len(), post.body.as_str().len());
+            if own > OUTBOX_BYTES_MAX {
+                post.shown.settle(Err(too_large(own)));
+            } else if count >= OUTBOX_ENTRIES_MAX || bytes + own > OUTBOX_BYTES_MAX {
                 post.shown.settle(Err(full()));
             } else {
+                bytes += own;
                 posts.push(self.number(post));
             }
             next = if posts.len() < BATCH_MAX { self.inbox.try_recv().ok() } else { None };
@@ -339,12 +354,13 @@ impl Owner {
     }
 
     /// Begins to send, after a pause if it did not go well the last time.
-    fn next_batch(&self) -> Option<Sending> {
+    fn next_batch(&mut self) -> Option<Sending> {
         if self.waiting.is_empty() {
             return None;
         }
         let entries: Vec<_> =
             self.waiting.iter().take(self.batch).map(|(entry, _)| entry.clone()).collect();
+        self.sent = entries.len();
         let (courier, id) = (self.courier.clone(), self.store.id().to_owned());
         let (sys, hurry, failures) = (self.sys.clone(), self.hurry.clone(), self.failures);
         Some(Box::pin(async move {
@@ -383,6 +399,8 @@ impl Owner {
             }
             Sent::NotNow(error) => {
                 self.failures += 1;
+                // They may have arrived, so exactly these are sent again.
+                self.batch = self.sent;
                 tracing::debug!(%error, failures = self.failures, "an outbox cannot send now");
                 let (why, failures) = (error.why.as_str().into(), self.failures);
                 let state = OutboxState::Offline { why, failures };

@@ -1,7 +1,7 @@
 //! What an outbox has written down: a stream of its own, in a log that is here.
 //!
 //! ```text
-//! {"opened": id}  {"entry": 1}  {"entry": 2}  {"over": 1}  {"entry": 3} ...
+//! {"opened": id}  {"for": …}  {"over": 0}  {"entry": 1}  {"entry": 2}  {"over": 1} ...
 //!  ^ whoever opens it writes what waits once more, after this, and trims what was before
 //! ```
 
@@ -30,6 +30,8 @@ pub(crate) struct Entry {
 #[serde(rename_all = "lowercase")]
 enum Line {
     Opened(String),
+    /// What its entries are for.
+    For(String),
     Entry(EntryLine),
     /// All entries up to this one were sent, or refused for good.
     Over(u64),
@@ -48,16 +50,22 @@ pub(super) struct Store {
     sys: Sys,
     cancellation: Cancellation,
     id: String,
+    /// What its entries are for.
+    purpose: String,
     producer: Producer,
     /// How many lines there are.
     lines: usize,
+    /// The highest number that was ever given. It lasts, since clocks are set back now and then.
+    last_number: u64,
 }
 
 /// What is found by reading the stream.
 #[derive(Default)]
 struct Found {
     id: Option<String>,
+    purpose: Option<String>,
     entries: Vec<Entry>,
+    last_number: u64,
     end: Option<Offset>,
 }
 
@@ -65,6 +73,7 @@ impl Store {
     /// Takes an outbox over from whoever had it before; answers also what waits in it.
     pub(super) async fn open(
         stream: Stream,
+        purpose: String,
         sys: &Sys,
         cancellation: Cancellation,
     ) -> Result<(Self, Vec<Entry>), PersistError> {
@@ -78,10 +87,13 @@ impl Store {
         let epoch = sys.clock.unix_ms().get().saturating_mul(1_000) + sys.chance.below(1_000);
         let producer = Producer { id, epoch: Epoch::new(epoch), seq: ProducerSeq::FIRST };
         let name = format!("{:016x}", sys.chance.u64());
+        let (sys, lines, last_number) = (sys.clone(), 0, 0);
         let mut store =
-            Self { stream, sys: sys.clone(), cancellation, id: name, producer, lines: 0 };
+            Self { stream, sys, cancellation, id: name, purpose, producer, lines, last_number };
         loop {
             let found = store.read().await?;
+            found.check(&store)?;
+            store.last_number = found.last_number;
             if let Some(id) = found.id {
                 store.id = id;
             }
@@ -102,8 +114,15 @@ impl Store {
         &self.id
     }
 
+    /// The highest number that an entry ever had.
+    pub(super) fn last_number(&self) -> u64 {
+        self.last_number
+    }
+
     /// Makes entries last.
     pub(super) async fn push(&mut self, entries: &[Entry]) -> Result<(), PersistError> {
+        let numbers = entries.iter().map(|entry| entry.number);
+        self.last_number = numbers.fold(self.last_number, u64::max);
         let lines = entries.iter().map(entry_line).collect::<Result<Vec<_>, _>>()?;
         self.append(&lines, None).await.map_err(Refused::into_error)
     }
@@ -126,7 +145,9 @@ impl Store {
     }
 
     async fn rewrite(&mut self, waiting: &[Entry], end: Option<Offset>) -> Result<(), Refused> {
-        let mut lines = vec![Line::Opened(self.id.clone())];
+        let over = waiting.first().map_or(self.last_number, |first| first.number.saturating_sub(1));
+        let mut lines =
+            vec![Line::Opened(self.id.clone()), Line::For(self.purpose.clone()), Line::Over(over)];
         for entry in waiting {
             lines.push(entry_line(entry).map_err(Refused::Other)?);
         }
@@ -204,6 +225,21 @@ async fn create(stream: &Stream) -> Result<(), PersistError> {
 }
 
 impl Found {
+    /// Who sends to one place what waits for another does harm.
+    fn check(&self, store: &Store) -> Result<(), PersistError> {
+        match &self.purpose {
+            Some(other) if *other != store.purpose && !self.entries.is_empty() => {
+                Err(PersistError::fatal(format!(
+                    "{} transactions wait in this outbox for {other}, and it was opened for {}; \
+                     give each an outbox of its own",
+                    self.entries.len(),
+                    store.purpose,
+                )))
+            }
+            _ => Ok(()),
+        }
+    }
+
     fn take(&mut self, message: &[u8]) -> Result<(), PersistError> {
         let line: Line = serde_json::from_slice(message).map_err(|error| {
             let found = String::from_utf8_lossy(&message[..message.len().min(80)]).into_owned();
@@ -213,10 +249,15 @@ impl Found {
         })?;
         match line {
             Line::Opened(id) => *self = Self { id: Some(id), ..Self::default() },
+            Line::For(purpose) => self.purpose = Some(purpose),
             Line::Entry(EntryLine { number, action, body }) => {
+                self.last_number = self.last_number.max(number);
                 self.entries.push(Entry { number, action, body: Json::from(&*body) });
             }
-            Line::Over(through) => self.entries.retain(|entry| entry.number > through),
+            Line::Over(through) => {
+                self.last_number = self.last_number.max(through);
+                self.entries.retain(|entry| entry.number > through);
+            }
         }
         Ok(())
     }

@@ -135,6 +135,12 @@ impl Demands {
         }
     }
 
+    /// The source has given up, so nobody waits for what it was to load.
+    pub(crate) fn fail(&self, status: &Status) {
+        let loading = self.wanted.values().filter(|own| *own.status.borrow() == Status::Loading);
+        loading.for_each(|wanted| drop(wanted.status.send_replace(status.clone())));
+    }
+
     /// How a subset is doing.
     pub(crate) fn status(&self, name: &str) -> Option<watch::Receiver<Status>> {
         Some(self.wanted.get(name)?.status.subscribe())

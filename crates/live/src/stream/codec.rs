@@ -1,5 +1,7 @@
 //! Rows as State Protocol values, and back.
 
+use std::collections::BTreeMap;
+
 use query::{CollectionId, Database, Key, Record, Row, Schema, Value, View};
 use serde::{Deserialize, Deserializer, de::MapAccess, de::Visitor};
 use serde_json::value::RawValue;
@@ -65,32 +67,47 @@ impl Codec {
             }
         };
         let first = read(value.as_str());
-        if first.is_ok() {
+        if first.as_ref().is_ok_and(|record| is_key(&record.get(&self.key_column), key)) {
             return first;
         }
-        // Other writers may leave the key out of the row, since the message has it.
-        let key = match self.has_number_key {
-            true => key.parse::<i64>().map_or_else(|_| key.into(), serde_json::Value::from),
-            false => serde_json::Value::from(key),
+        // Other writers may leave the key out of the row, since the message has it; and if a row
+        // says something else, the message is right.
+        let key = match number(key).filter(|_| self.has_number_key) {
+            Some(number) => number,
+            None => Value::from(key),
         };
         match Json::of(&key).ok().and_then(|key| value.set(&self.key_column, &key).ok()) {
-            Some(value) => read(value.as_str()).or(first),
+            Some(value) => match (read(value.as_str()), first) {
+                (Err(_), Err(first)) => Err(first),
+                (second, _) => second,
+            },
             None => first,
+        }
+    }
+
+    /// What a key on the wire may be in the database: a text, a number, or nobody knows which.
+    pub(crate) fn keys(&self, key: &str) -> [Option<Key>; 2] {
+        let text = Value::from(key);
+        match (number(key), self.has_number_key, &self.form) {
+            (Some(number), true, _) => [Some(number), None],
+            (Some(number), false, Form::Dynamic) if is_key(&number, key) => {
+                [Some(text), Some(number)]
+            }
+            _ => [Some(text), None],
         }
     }
 
     /// The key of the database for a key on the wire.
     pub(crate) fn key(&self, key: &str, (id, database): (CollectionId, &Database)) -> Key {
-        let Ok(number) = key.parse::<i64>() else { return Value::from(key) };
-        let is_number = match self.form {
-            Form::Typed { .. } => self.has_number_key,
+        match self.keys(key) {
             // Only the row itself knows what its key is.
-            Form::Dynamic => {
-                let number = Value::Int(number);
-                self.has_number_key || database.get(id, &number, View::Visible).is_some()
+            [Some(text), Some(number)] => {
+                let is_there = |view| database.get(id, &number, view).is_some();
+                if is_there(View::Visible) || is_there(View::Synced) { number } else { text }
             }
-        };
-        if is_number { Value::Int(number) } else { Value::from(key) }
+            [Some(key), None] | [None, Some(key)] => key,
+            [None, None] => Value::from(key),
+        }
     }
 
     /// Writes a row, with the fields that only others know.
@@ -101,9 +118,30 @@ impl Codec {
         };
         let own: Json = own.parse().ok()?;
         match others {
-            Some(others) => others.merge(&own).ok(),
+            Some(others) => self.with_others(own, others),
             None => Some(own),
         }
+    }
+
+    fn with_others(&self, own: Json, others: &Json) -> Option<Json> {
+        let others: BTreeMap<String, Box<RawValue>> = others.read().ok()?;
+        let others: Vec<_> =
+            others.iter().map(|(name, value)| (name, Json::from(&**value))).collect();
+        let with = |row: Json, (name, value): &(&String, Json)| row.set(name, value).ok();
+        let is_readable = |row: &Json| match self.form {
+            Form::Typed { decode, .. } => decode(row.as_str()).is_ok(),
+            Form::Dynamic => true,
+        };
+        let all = others.iter().try_fold(own.clone(), with)?;
+        if is_readable(&all) {
+            return Some(all);
+        }
+        // Some of them are fields of the type under another name, which it has taken over.
+        Some(
+            others.iter().fold(own, |row, other| {
+                with(row.clone(), other).filter(is_readable).unwrap_or(row)
+            }),
+        )
     }
 
     /// The fields of a row that its type does not know.
@@ -114,10 +152,26 @@ impl Codec {
         let fields: Fields<'_> = serde_json::from_str(value.as_str()).ok()?;
         let is_other = |name: &str| !self.known.iter().any(|known| known == name);
         let others = fields.0.iter().filter(|(name, _)| is_other(name));
-        let others: serde_json::Map<String, serde_json::Value> = others
-            .filter_map(|(name, raw)| Some((name.clone(), serde_json::from_str(raw.get()).ok()?)))
-            .collect();
+        let others: BTreeMap<&str, &RawValue> =
+            others.map(|(name, raw)| (name.as_str(), *raw)).collect();
         if others.is_empty() { None } else { Json::of(&others).ok() }
+    }
+}
+
+/// A number that a key on the wire may be.
+fn number(key: &str) -> Option<Value> {
+    match key.parse::<i64>() {
+        Ok(number) => Some(Value::Int(number)),
+        Err(_) => key.parse::<f64>().ok().filter(|number| number.is_finite()).map(Value::from),
+    }
+}
+
+/// True if a key is this one on the wire.
+fn is_key(own: &Value, key: &str) -> bool {
+    match own {
+        Value::Text(text) => text == key,
+        Value::Missing | Value::Null => false,
+        other => other.to_string() == key,
     }
 }
 

@@ -79,9 +79,10 @@ fn waiting(writer: &StreamWriter, write: &Written) -> Result<Waiting, PersistErr
             let mut fields: serde_json::Map<String, serde_json::Value> =
                 row.read().map_err(|error| fatal(&error))?;
             fields.retain(|name, _| columns.iter().any(|column| column == name));
-            // A field that is left out where it is null was set to null.
-            for column in columns {
-                fields.entry(column.as_str()).or_insert(serde_json::Value::Null);
+            // A field that is left out has the value that it is left out for.
+            for column in columns.iter().filter(|column| row.field(column).is_none()) {
+                let value = serde_json::to_value(&*record.get(column));
+                fields.insert(column.to_string(), value.map_err(|error| fatal(&error))?);
             }
             waiting.update = Some(raw(&Json::of(&fields).map_err(|error| fatal(&error))?)?);
         }
@@ -115,6 +116,10 @@ impl StreamCourier {
 }
 
 impl Courier for StreamCourier {
+    fn purpose(&self) -> String {
+        format!("the stream {}", self.stream.address)
+    }
+
     fn ready(&self) -> Sending {
         let parcel = self.parcel("");
         Box::pin(async move {
@@ -134,7 +139,11 @@ impl Courier for StreamCourier {
             open.mutate(mutations).map_err(|error| fatal(&error))
         });
         match shown {
-            Ok(()) => Some(open.show(TransactionState::Queued).0),
+            Ok(()) => {
+                let (shown, _) = open.show(TransactionState::Queued);
+                db.forget_shown(shown.id());
+                Some(shown)
+            }
             // Its row may be here already, or not yet; it is sent all the same.
             Err(error) => {
                 tracing::debug!(%error, "a queued write is not shown");
@@ -165,7 +174,11 @@ impl Courier for StreamCourier {
             return shown.settle(Ok(()));
         };
         let (writer, sys) = (self.writer.clone(), shown.db().sys().clone());
-        sys.spawn.task("transaction", async move { writer.come_back(&txid, shown).await });
+        let stream = self.stream.clone();
+        sys.spawn.task("transaction", async move {
+            let head = stream.log.head(&stream.address).await;
+            writer.come_back(&txid, head.ok().map(|head| head.tail), shown).await;
+        });
     }
 }
 
@@ -296,14 +309,16 @@ impl Parcel {
         let is_able = self.stream.log.capabilities().expected_offset;
         let (mut all, mut bytes, mut last) = (Vec::new(), 0, 0);
         let (mut base, mut written) = (None, Rows::default());
+        // Before the rows are looked at: they may be newer than this, and never older.
+        let reached = self.seen.reached();
         for entry in entries {
             let own = self.messages(entry, &mut written)?;
             bytes += own.data().len();
             if !all.is_empty() && bytes > OUTGOING_BYTES_MAX {
                 break;
             }
-            if is_able && base.is_none() && has_update(entry) {
-                base = self.seen.reached();
+            if is_able && has_update(entry) {
+                base = reached;
             }
             all.push(own);
             last = entry.number;

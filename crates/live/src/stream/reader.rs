@@ -195,7 +195,10 @@ impl Reader {
                         Some(past) => (past.inserted, self.origin(past.txid.as_ref())),
                         None => (*position, origin),
                     };
-                    writes.extend(self.write(write, (position, origin), database));
+                    match &write.value {
+                        Some(_) => writes.extend(self.put(write, (position, origin), database)),
+                        None => self.delete(write, &mut writes),
+                    }
                 }
                 Entry::Control(Control::Reset, _) => {
                     writes.extend(self.types.values().map(|(id, _)| (*id, Write::Truncate)));
@@ -208,23 +211,27 @@ impl Reader {
 
     /// Who wrote a transaction.
     fn origin(&self, txid: Option<&TxId>) -> Origin {
+        // The client's name may have dots, and what follows it has none.
         let is_own = txid.is_some_and(|txid| {
-            txid.as_str().strip_prefix(&self.client).is_some_and(|rest| rest.starts_with('.'))
+            txid.as_str().rsplitn(3, '.').nth(2).is_some_and(|name| name == self.client)
         });
         if is_own { Origin::Local } else { Origin::Remote }
     }
 
-    fn write(
+    fn delete(&self, write: &state::Write, writes: &mut Vec<(CollectionId, Write)>) {
+        let Some((id, codec)) = self.types.get(write.type_name.as_str()) else { return };
+        let keys = codec.keys(write.key.as_str()).into_iter().flatten();
+        writes.extend(keys.map(|key| (*id, Write::Delete(key))));
+    }
+
+    fn put(
         &self,
         write: &state::Write,
         (position, origin): (Position, Origin),
         database: &mut Database,
     ) -> Option<(CollectionId, Write)> {
         let (id, codec) = self.types.get(write.type_name.as_str())?;
-        let key = write.key.as_str();
-        let Some(value) = &write.value else {
-            return Some((*id, Write::Delete(codec.key(key, (*id, database)))));
-        };
+        let (key, value) = (write.key.as_str(), write.value.as_ref()?);
         match codec.decode(key, value, (*id, database)) {
             Ok(record) => {
                 let meta = Meta { position: Some(position.get()), is_pending: false, origin };

@@ -16,7 +16,7 @@ use tokio::sync::{
     mpsc::{self, error::TrySendError},
     oneshot,
 };
-use wire::Messages;
+use wire::{Messages, Offset};
 
 use super::{Codec, Stream, Types, outlet::Outgoing, seen::Seen};
 use crate::{
@@ -168,12 +168,23 @@ impl StreamWriter {
         self.state.lock().shown.insert(txid.as_str().into(), shown.id());
     }
 
-    /// Waits for a transaction that lasts to come back; its rows are retired when it does.
-    pub(super) async fn come_back(&self, txid: &TxId, shown: Shown) {
+    /// Waits for a transaction that lasts to come back; its rows are retired when it does. It is
+    /// before `tail`, if that is known: a compaction may have left nothing that has its name.
+    pub(super) async fn come_back(&self, txid: &TxId, tail: Option<Offset>, shown: Shown) {
+        let passed = async {
+            match tail {
+                Some(tail) => self.seen.reaches(tail).await,
+                None => std::future::pending().await,
+            }
+        };
         let back = async {
-            let seen = self.seen.wait(txid.as_str(), TXID_WAIT_DEFAULT, &self.sys).await;
-            if seen.is_err() {
-                // It lasts all the same. If all of the stream is shown, it was there in some form.
+            let is_seen = tokio::select! {
+                biased;
+                seen = self.seen.wait(txid.as_str(), TXID_WAIT_DEFAULT, &self.sys) => seen.is_ok(),
+                () = passed => true,
+            };
+            if !is_seen {
+                // It lasts all the same, and when all of the stream is shown, so is it.
                 shown.set(TransactionState::Completed);
                 self.reach_tail().await;
             }
@@ -248,7 +259,7 @@ impl Writer for SharedWriter {
         sys.spawn.task("transaction", async move {
             let gone = |_| Err(PersistError::fatal("the database is closing"));
             match stored.await.unwrap_or_else(gone) {
-                Ok(()) => this.come_back(&txid, shown).await,
+                Ok(()) => this.come_back(&txid, None, shown).await,
                 Err(error) => {
                     this.retired(txid.as_str());
                     shown.settle(Err(error));

@@ -178,10 +178,7 @@ impl Touched {
 
 impl OpenTransaction {
     pub(crate) fn new(db: Db) -> Self {
-        let begin = |database: &mut query::Database| {
-            Ok::<_, std::convert::Infallible>((database.begin(), query::Published::default()))
-        };
-        let Ok(id) = db.change(begin);
+        let id = db.begin_shown();
         Self { db, id, rows: Vec::new(), is_shown: false }
     }
 
@@ -225,10 +222,14 @@ impl OpenTransaction {
             shown.settle(Ok(()));
             return Ok(transaction);
         };
-        let written = self.db.look(|database| {
+        let written = self.db.commit(self.id, |database, lasts| {
             let row = |Touched { collection, key, kind }: Touched| {
-                let row = database.get(collection, &key, View::Visible);
-                let row = row.map(|entry| entry.record.clone());
+                // What others only show is theirs to write.
+                let mut row = database.row_with(collection, &key, lasts);
+                if row.is_none() && matches!(kind, WrittenKind::Update(_)) {
+                    let shown = database.get(collection, &key, View::Visible);
+                    row = shown.map(|entry| entry.record.clone());
+                }
                 Written { collection, key, row, kind }
             };
             // A row that came and went within the transaction never was.
@@ -326,6 +327,7 @@ fn touched(database: &query::Database, mutation: &Mutation) -> Touched {
 }
 
 pub(super) fn end(db: &Db, id: TransactionId) {
+    db.forget_shown(id);
     let ended = db.change(|database| Ok::<_, std::convert::Infallible>(((), database.end(id))));
     let Ok(()) = ended;
 }

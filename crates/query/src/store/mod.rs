@@ -17,7 +17,7 @@ pub(crate) use self::{index::Purpose, overlay::Patch};
 use crate::{
     engine::{Change, Probe, Watch},
     ir::View,
-    record::{Entry, Key},
+    record::{Entry, Key, Record},
     transaction::TransactionId,
     value::Value,
 };
@@ -41,6 +41,19 @@ impl Store {
         match self.overlays.get(key) {
             Some(overlay) => overlay.shown(),
             None => self.base.get(key),
+        }
+    }
+
+    /// A row with the writes of some transactions on it.
+    pub(crate) fn partly(
+        &self,
+        key: &Key,
+        is_on: &dyn Fn(TransactionId) -> bool,
+    ) -> Option<Record> {
+        let base = self.base.get(key);
+        match self.overlays.get(key) {
+            Some(overlay) => overlay.partly(base, is_on),
+            None => base.map(|entry| entry.record.clone()),
         }
     }
 

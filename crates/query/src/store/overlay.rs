@@ -131,6 +131,19 @@ impl Overlay {
         self.shown = summed.map(|record| Arc::new(Entry { key: key.clone(), record, meta }));
     }
 
+    /// The synced row with the writes of some transactions on it.
+    pub(super) fn partly(
+        &self,
+        base: Option<&Arc<Entry>>,
+        is_on: &dyn Fn(TransactionId) -> bool,
+    ) -> Option<Record> {
+        let mut record = base.map(|entry| entry.record.clone());
+        for (_, patch) in self.patches.iter().filter(|(own, _)| is_on(*own)) {
+            record = patch.on(record.clone()).unwrap_or(record);
+        }
+        record
+    }
+
     /// A patch that does not fit the row any more changes nothing.
     fn one_by_one(&self, mut record: Option<Record>) -> Option<Record> {
         for (_, patch) in &self.patches {
