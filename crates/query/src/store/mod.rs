@@ -205,7 +205,7 @@ impl Store {
         let len = self.len(watch.view);
         if let Some(by) = self.indexes.wants(watch, purpose, len) {
             let mut indexes = mem::take(&mut self.indexes);
-            indexes.build(watch.view, by, self.iter(watch.view));
+            indexes.build(watch.view, by, self.iter(watch.view), len);
             self.indexes = indexes;
         }
     }
