@@ -30,6 +30,7 @@ impl Ord for Value {
         match (self, other) {
             (Self::Text(a), Self::Text(b)) => bytes(a.as_bytes(), b.as_bytes()),
             (Self::Int(a), Self::Int(b)) => a.cmp(b),
+            (Self::List(a), Self::List(b)) => lists(a, b),
             _ => self.cmp_any(other),
         }
     }
@@ -42,7 +43,6 @@ impl Value {
             (Self::Float(a), Self::Float(b)) => floats(*a, *b),
             (Self::Int(a), Self::Float(b)) => mixed(*a, *b),
             (Self::Float(a), Self::Int(b)) => mixed(*b, *a).reverse(),
-            (Self::List(a), Self::List(b)) => lists(a, b),
             (Self::Object(a), Self::Object(b)) => fields(a).cmp(&fields(b)),
             (Self::Text(_) | Self::Rope(_), Self::Text(_) | Self::Rope(_)) => {
                 self.as_text().cmp(&other.as_text())
@@ -93,10 +93,13 @@ pub(super) fn bytes(a: &[u8], b: &[u8]) -> Ordering {
     order.then_with(|| a_rest.cmp(b_rest))
 }
 
-/// The keys of joined rows are short lists.
+/// The keys of joined rows are pairs, mostly of texts; the first decides almost always.
 fn lists(a: &List, b: &List) -> Ordering {
     match (a.parts(), b.parts()) {
         _ if a.is_same(b) => Ordering::Equal,
+        (([Value::Text(a), a_rest @ ..], []), ([Value::Text(b), b_rest @ ..], [])) => {
+            bytes(a.as_bytes(), b.as_bytes()).then_with(|| a_rest.cmp(b_rest))
+        }
         ((a, []), (b, [])) => a.cmp(b),
         _ => a.iter().cmp(b.iter()),
     }
