@@ -354,12 +354,14 @@ impl Database {
                 .iter()
                 .map(|((listener, number), list)| (listener.leaf, &list[*number]))
                 .collect();
-            let outs = running.plan.outs(&Feed::Tick(&feed, &Stores(&self.stores)));
+            let stores = Stores(&self.stores);
+            let feed = Feed::Tick(&feed, &stores);
+            let outs = match &mut running.shown {
+                Some(shown) => running.plan.show(&feed, shown),
+                None => running.plan.outs(&feed),
+            };
             if outs.is_empty() {
                 continue;
-            }
-            if let Some(shown) = &mut running.shown {
-                shown.apply(&outs);
             }
             told.push((
                 QueryId { index: query, life: running.life },

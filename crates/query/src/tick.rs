@@ -42,6 +42,18 @@ pub enum Write {
     Truncate,
 }
 
+impl Write {
+    /// The row it writes, if it does.
+    fn entry(self, key: Key) -> Option<Arc<Entry>> {
+        match self {
+            Self::Insert(record, meta) | Self::Put(record, meta) => {
+                Some(Arc::new(Entry { key, record, meta }))
+            }
+            Self::Delete(_) | Self::Truncate => None,
+        }
+    }
+}
+
 impl Database {
     /// Applies synced writes; all or none.
     ///
@@ -50,6 +62,15 @@ impl Database {
     pub fn apply(&mut self, tick: Tick) -> Result<Published, WriteError> {
         self.check_collections(tick.writes.iter().map(|(collection, _)| *collection))?;
         let mut touched = Touched::default();
+        if let Some((collection, keys)) = self.filling(&tick) {
+            let writes = keys.into_iter().zip(tick.writes);
+            let entries = writes.filter_map(|(key, (_, write))| write.entry(key)).collect();
+            touched.fill(collection, entries, &mut self.stores[collection.0]);
+            return Ok(self.publish(touched));
+        }
+        if let Some((collection, _)) = tick.writes.first() {
+            touched.rows(*collection).rows.reserve(tick.writes.len());
+        }
         for (collection, write) in tick.writes {
             if let Err(error) = self.write(collection, write, &mut touched) {
                 touched.undo(&mut self.stores);
@@ -125,6 +146,26 @@ impl Database {
             Some(unknown) => Err(WriteError::UnknownCollection { number: unknown.0 }),
             None => Ok(()),
         }
+    }
+
+    /// The keys of a tick that does nothing but fill a collection in their order: its rows are put
+    /// there at once, and densely. Whatever is unusual is left to be found one by one.
+    fn filling(&self, tick: &Tick) -> Option<(CollectionId, Vec<Key>)> {
+        let (collection, _) = tick.writes.first()?;
+        let is_bare = tick.retires.is_empty() && self.stores[collection.0].is_bare();
+        if !is_bare || tick.writes.len() <= FEW {
+            return None;
+        }
+        let mut keys: Vec<Key> = Vec::with_capacity(tick.writes.len());
+        for (own, write) in &tick.writes {
+            let (Write::Insert(record, _) | Write::Put(record, _)) = write else { return None };
+            let key = key_of(&self.catalog, *own, record).ok()?;
+            if own != collection || keys.last().is_some_and(|last| *last >= key) {
+                return None;
+            }
+            keys.push(key);
+        }
+        Some((*collection, keys))
     }
 
     fn write(
@@ -385,6 +426,18 @@ impl Touched {
         change: (Option<Arc<Entry>>, Option<Arc<Entry>>),
     ) {
         self.rows(collection).wrote(key, store, change);
+    }
+
+    /// Puts all rows of a tick, each of which is new, where nothing is synced.
+    fn fill(&mut self, collection: CollectionId, entries: Vec<Arc<Entry>>, store: &mut Store) {
+        store.fill(entries.iter());
+        let before = |entry: Arc<Entry>| Before {
+            key: entry.key.clone(),
+            visible: store.covered(&entry.key).flatten().cloned(),
+            synced: None,
+            now: Some(entry),
+        };
+        self.rows(collection).rows.extend(entries.into_iter().map(before));
     }
 
     fn rows(&mut self, collection: CollectionId) -> &mut TouchedRows {

@@ -10,6 +10,8 @@ use wire::caps::{APPEND_BYTES_MAX, APPEND_MESSAGES_MAX};
 pub const NAME_BYTES_MAX: usize = 64 * 1024;
 /// Events of one tick. A longer transaction is cut, and the cut is reported.
 pub const TICK_EVENTS_MAX: usize = APPEND_MESSAGES_MAX;
+/// Events of a tick that there is room for before they come, if the tick before it had as many.
+pub(crate) const TICK_EVENTS_GUESSED_MAX: usize = 64;
 /// Bytes of the messages of one tick. A larger transaction is cut, and the cut is reported.
 pub const TICK_BYTES_MAX: usize = APPEND_BYTES_MAX + APPEND_MESSAGES_MAX * PLACE_BYTES_MAX;
 /// Bytes that a message grows by when a snapshot writes it again, and says where it stood.

@@ -8,7 +8,7 @@ use wire::Position;
 
 use crate::{
     Body, Change, Control, Event, Json, Key, Operation, Place, Places, Skip, TxId, TypeName,
-    caps::{TICK_BYTES_MAX, TICK_EVENTS_MAX, TYPES_SHARED_MAX},
+    caps::{TICK_BYTES_MAX, TICK_EVENTS_GUESSED_MAX, TICK_EVENTS_MAX, TYPES_SHARED_MAX},
     decode,
 };
 
@@ -131,6 +131,8 @@ pub struct Ticks {
     cut: Option<(TxId, Position)>,
     places: Places,
     types: Types,
+    /// How many events the last tick had; the next one is probably like it.
+    last_len: usize,
 }
 
 #[derive(Debug)]
@@ -238,6 +240,7 @@ impl Ticks {
 
     fn finish(&mut self, end: End) -> Option<Tick> {
         let Open { mut tick, .. } = self.open.take()?;
+        self.last_len = tick.entries.len();
         match &tick.txid {
             Some(txid) => {
                 tick.end = end;
@@ -257,7 +260,7 @@ impl Ticks {
             Some((txid, _)) => (Some(txid), Start::Continued),
             None => (txid.map(TxId::checked), Start::Fresh),
         };
-        let entries = SmallVec::new();
+        let entries = SmallVec::with_capacity(self.last_len.min(TICK_EVENTS_GUESSED_MAX));
         Tick { txid, first: position, last: position, start, end: End::Whole, entries }
     }
 }

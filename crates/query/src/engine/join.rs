@@ -1,5 +1,7 @@
 //! Joins of two inputs on equal values.
 
+use std::mem;
+
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 
@@ -9,7 +11,7 @@ use crate::{
     expr::{Expr, Item, key_text},
     ir::JoinKind,
     record::Key,
-    value::Value,
+    value::{List, Value},
 };
 
 /// Two inputs, and what each of them has for every value they are joined by.
@@ -37,8 +39,13 @@ struct Arranged {
 #[derive(Debug)]
 enum Bucket {
     One(Key, Item),
+    /// In the order of their keys, so that neighbours are told one after the other.
+    Few(Vec<(Key, Item)>),
     Many(HashMap<Key, Item, FixedState>),
 }
+
+/// From here on a table is faster than making room in a list.
+const FEW_MAX: usize = 64;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Side {
@@ -219,7 +226,7 @@ impl Join {
             Side::Right => [other_key, key],
         };
         let key = match self.semantics {
-            Semantics::Sql => Value::list(keys.map(Clone::clone)),
+            Semantics::Sql => Value::List(List::pair(keys.map(Clone::clone))),
             Semantics::Tanstack => key_text(&keys),
         };
         let glue = |item: &Item| self.glue(side, item, partner.map(|(_, item)| item));
@@ -264,12 +271,14 @@ impl Arranged {
 
     fn get(&self, on: Option<&Value>) -> impl Iterator<Item = (&Key, &Item)> {
         let bucket = on.and_then(|on| self.rows.get(on));
-        let (one, many) = match bucket {
-            Some(Bucket::One(key, item)) => (Some((key, item)), None),
-            Some(Bucket::Many(rows)) => (None, Some(rows.iter())),
-            None => (None, None),
+        let (one, few, many) = match bucket {
+            Some(Bucket::One(key, item)) => (Some((key, item)), &[][..], None),
+            Some(Bucket::Few(rows)) => (None, &rows[..], None),
+            Some(Bucket::Many(rows)) => (None, &[][..], Some(rows.iter())),
+            None => (None, &[][..], None),
         };
-        one.into_iter().chain(many.into_iter().flatten())
+        let few = few.iter().map(|(key, item)| (key, item));
+        one.into_iter().chain(few).chain(many.into_iter().flatten())
     }
 
     /// Moves a row to where it belongs; true if nobody was there before.
@@ -293,6 +302,12 @@ impl Arranged {
 
     fn remove(&mut self, on: &Value, key: &Key) {
         let is_empty = match self.rows.get_mut(on) {
+            Some(Bucket::Few(rows)) => {
+                if let Ok(place) = rows.binary_search_by(|(own, _)| own.cmp(key)) {
+                    rows.remove(place);
+                }
+                rows.is_empty()
+            }
             Some(Bucket::Many(rows)) => {
                 rows.remove(key);
                 rows.is_empty()
@@ -310,15 +325,26 @@ impl Bucket {
     fn put(&mut self, key: &Key, item: Item) {
         match self {
             Self::One(own, place) if own == key => *place = item,
-            Self::One(..) => {
-                let mut rows = HashMap::default();
-                rows.insert(key.clone(), item);
-                if let Self::One(own, first) = std::mem::replace(self, Self::Many(rows))
-                    && let Self::Many(rows) = self
-                {
-                    rows.insert(own, first);
-                }
+            Self::One(own, first) => {
+                let mut rows = vec![(mem::take(own), mem::take(first)), (key.clone(), item)];
+                rows.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
+                *self = Self::Few(rows);
             }
+            Self::Few(rows) => match rows.binary_search_by(|(own, _)| own.cmp(key)) {
+                Ok(place) => rows[place].1 = item,
+                Err(place) if rows.len() < FEW_MAX => {
+                    if rows.len() == rows.capacity() {
+                        // There are many buckets: twice the room would be too much.
+                        rows.reserve_exact(rows.len() / 4 + 1);
+                    }
+                    rows.insert(place, (key.clone(), item));
+                }
+                Err(_) => {
+                    let mut rows: HashMap<_, _, _> = mem::take(rows).into_iter().collect();
+                    rows.insert(key.clone(), item);
+                    *self = Self::Many(rows);
+                }
+            },
             Self::Many(rows) => {
                 rows.insert(key.clone(), item);
             }
@@ -328,6 +354,7 @@ impl Bucket {
     fn len(&self) -> usize {
         match self {
             Self::One(..) => 1,
+            Self::Few(rows) => rows.len(),
             Self::Many(rows) => rows.len(),
         }
     }

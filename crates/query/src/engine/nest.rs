@@ -1,6 +1,9 @@
 //! The last stage: rows as they are shown, with the rows that are nested in them.
 
-use std::sync::Arc;
+use std::{
+    collections::{BTreeMap, btree_map},
+    sync::Arc,
+};
 
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
@@ -71,6 +74,44 @@ impl Nest {
         // What changed may be nothing that is shown.
         let is_told = self.tells_all || old != new || before.as_ref().and_then(place) != to;
         is_told.then_some(Out { change: Change { key, old, new }, place: to })
+    }
+
+    /// Whether rows have nothing nested in them, and those that look as before are not told.
+    pub(super) fn is_plain(&self) -> bool {
+        self.includes.is_empty() && !self.tells_all
+    }
+
+    /// Changes a row with nothing nested in it among those that are shown. How it was is found
+    /// there, and need not be worked out again.
+    pub(super) fn exchange(
+        &self,
+        Delta { key, old, new }: Delta,
+        rows: &mut BTreeMap<Key, Arc<Entry>>,
+    ) -> Option<Out> {
+        let entry = |key: &Key, item: Option<Item>| self.output.entry(key, item?);
+        let change = match rows.entry(key) {
+            btree_map::Entry::Vacant(place) => {
+                let key = place.key().clone();
+                let (old, new) = (entry(&key, old), entry(&key, new));
+                new.clone().map(|new| place.insert(new));
+                Change { key, old, new }
+            }
+            btree_map::Entry::Occupied(mut place) => {
+                // The key that is there serves all rows that it will ever name.
+                let key = place.key().clone();
+                let new = entry(&key, new);
+                // What changed may be nothing that is shown.
+                if old.is_some() && new.as_ref() == Some(place.get()) {
+                    return None;
+                }
+                let before = match &new {
+                    Some(new) => place.insert(new.clone()),
+                    None => place.remove(),
+                };
+                Change { key, old: old.map(|_| before), new }
+            }
+        };
+        Some(Out { change, place: None })
     }
 
     fn parent(&mut self, delta: Delta, sorting: Option<&Sorting>) -> Option<Out> {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use smallvec::smallvec;
 
 use super::{
-    Change, Delta, Feed, Out, Watch,
+    Change, Delta, Feed, Out, Shown, Watch,
     distinct::Distinct,
     group::Groups,
     join::Join,
@@ -100,6 +100,24 @@ impl Plan {
 
     /// Takes in what it is fed; answers what changed in what it shows.
     pub(crate) fn outs(&mut self, feed: &Feed<'_>) -> Vec<Out> {
+        let deltas = self.deltas(feed);
+        self.nest.step(deltas, self.order.sorting(), feed)
+    }
+
+    /// Takes in what it is fed, and changes what is shown; answers that.
+    pub(crate) fn show(&mut self, feed: &Feed<'_>, shown: &mut Shown) -> Vec<Out> {
+        let deltas = self.deltas(feed);
+        if let (Shown::ByKey(rows), true) = (&mut *shown, self.nest.is_plain()) {
+            let exchange = |delta| self.nest.exchange(delta, rows);
+            return deltas.into_iter().filter_map(exchange).collect();
+        }
+        let outs = self.nest.step(deltas, self.order.sorting(), feed);
+        shown.apply(&outs);
+        outs
+    }
+
+    /// What changed in the rows that it shows, before anything is selected.
+    fn deltas(&mut self, feed: &Feed<'_>) -> Vec<Delta> {
         let mut deltas = match self.first_rows(feed) {
             Some(deltas) => deltas,
             None => self.node.step(feed),
@@ -116,15 +134,10 @@ impl Plan {
         if let Some(distinct) = &mut self.distinct {
             deltas = distinct.step(deltas);
         }
-        let sorting = match &mut self.order {
-            Order::ByKey => None,
-            Order::Sorted(sorting) => Some(&*sorting),
-            Order::Windowed(window) => {
-                deltas = window.step(deltas, &self.node, feed);
-                Some(&window.sorting)
-            }
-        };
-        self.nest.step(deltas, sorting, feed)
+        match &mut self.order {
+            Order::ByKey | Order::Sorted(_) => deltas,
+            Order::Windowed(window) => window.step(deltas, &self.node, feed),
+        }
     }
 
     /// The first rows of a window, if they can be read without the others.
@@ -139,6 +152,16 @@ impl Plan {
 
     pub(super) fn step(&mut self, feed: &Feed<'_>) -> Vec<Change> {
         self.outs(feed).into_iter().map(|out| out.change).collect()
+    }
+}
+
+impl Order {
+    fn sorting(&self) -> Option<&Sorting> {
+        match self {
+            Self::ByKey => None,
+            Self::Sorted(sorting) => Some(sorting),
+            Self::Windowed(window) => Some(&window.sorting),
+        }
     }
 }
 

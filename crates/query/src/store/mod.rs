@@ -121,6 +121,16 @@ impl Store {
         })
     }
 
+    /// True if nothing is synced.
+    pub(crate) fn is_bare(&self) -> bool {
+        self.base.is_empty()
+    }
+
+    /// Puts rows, which are in the order of their keys, where nothing is synced.
+    pub(crate) fn fill<'a>(&mut self, rows: impl Iterator<Item = &'a Arc<Entry>>) {
+        self.base = rows.map(|entry| (entry.key.clone(), entry.clone())).collect();
+    }
+
     /// Puts a synced row in its place; answers the row as it stands there, and the one before it.
     pub(crate) fn put(&mut self, mut entry: Entry) -> (Arc<Entry>, Option<Arc<Entry>>) {
         match self.base.entry(entry.key.clone()) {
@@ -218,7 +228,7 @@ impl Store {
         let len = self.len(watch.view);
         if let Some(by) = self.indexes.wants(watch, purpose, len) {
             let mut indexes = mem::take(&mut self.indexes);
-            indexes.build(watch.view, by, self.iter(watch.view));
+            indexes.build(watch.view, by, self.iter(watch.view), len);
             self.indexes = indexes;
         }
     }

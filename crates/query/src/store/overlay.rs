@@ -2,6 +2,8 @@
 
 use std::{collections::VecDeque, ops::Range, sync::Arc};
 
+use smallvec::SmallVec;
+
 use crate::{
     record::{Entry, Key, Meta, Origin, Record, Shape},
     transaction::TransactionId,
@@ -68,7 +70,8 @@ pub(super) struct Overlay {
 #[derive(Debug, Default)]
 struct Sums {
     front: Vec<Patch>,
-    back: Vec<Patch>,
+    /// Mostly there is one write.
+    back: SmallVec<[Patch; 1]>,
 }
 
 impl Overlay {

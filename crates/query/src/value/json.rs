@@ -1,12 +1,13 @@
 //! JSON in and out.
 
-use std::{fmt, sync::Arc};
+use std::{fmt, mem, sync::Arc};
 
 use serde::{
     Deserialize, Deserializer, Serialize, Serializer,
     de::{DeserializeSeed, MapAccess, SeqAccess, Visitor},
     ser::{SerializeMap, SerializeSeq},
 };
+use smallvec::SmallVec;
 use smol_str::SmolStr;
 
 use super::Value;
@@ -165,6 +166,9 @@ impl<'de> Visitor<'de> for AnyValue {
     }
 }
 
+/// So many fields of an object are read before there must be room for more.
+const FIELDS: usize = 12;
+
 /// An object, read into a shape.
 struct Fields<'a>(&'a mut Arc<Shape>);
 
@@ -184,14 +188,21 @@ impl<'de> Visitor<'de> for Fields<'_> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Tuple, A::Error> {
-        let mut values = Vec::with_capacity(self.0.len());
+        let mut values: SmallVec<[Value; FIELDS]> = SmallVec::new();
         while let Some(index) = map.next_key_seed(Field { shape: self.0, guess: values.len() })? {
-            if values.len() <= index {
+            let value = map.next_value()?;
+            if values.len() == index {
+                values.push(value);
+                continue;
+            }
+            if values.len() < index {
                 values.resize(index + 1, Value::Missing);
             }
-            values[index] = map.next_value()?;
+            values[index] = value;
         }
-        Ok(Tuple::new(self.0.clone(), values))
+        let places = 0..values.len();
+        let values = places.map(|place| mem::take(&mut values[place]));
+        Ok(Tuple::new(self.0.clone(), values.collect::<Arc<[_]>>()))
     }
 }
 

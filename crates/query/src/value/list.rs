@@ -13,8 +13,10 @@ pub struct List(Arc<Values>);
 
 #[derive(Clone)]
 enum Values {
-    /// All of them. The keys of joined rows are pairs, so these need no room of their own.
-    Few(SmallVec<[Value; 2]>),
+    /// Two: the keys of joined rows are pairs.
+    Pair([Value; 2]),
+    /// All of them.
+    Few(SmallVec<[Value; 1]>),
     /// Block by block.
     Many { blocks: Vec<Arc<Vec<Value>>>, len: usize },
 }
@@ -27,11 +29,19 @@ impl Default for Values {
 
 const BLOCK_MAX: usize = 64;
 
+const _: () = assert!(size_of::<Values>() == 48, "a pair takes no more than its values");
+
 impl List {
+    /// Two values.
+    pub(crate) fn pair(values: [Value; 2]) -> Self {
+        Self(Arc::new(Values::Pair(values)))
+    }
+
     /// How many.
     #[must_use]
     pub fn len(&self) -> usize {
         match &*self.0 {
+            Values::Pair(values) => values.len(),
             Values::Few(values) => values.len(),
             Values::Many { len, .. } => *len,
         }
@@ -73,6 +83,7 @@ impl List {
     /// A short list is in the first part, a long one in the second.
     pub(super) fn parts(&self) -> (&[Value], &[Arc<Vec<Value>>]) {
         match &*self.0 {
+            Values::Pair(values) => (values, &[]),
             Values::Few(values) => (values, &[]),
             Values::Many { blocks, .. } => (&[], blocks),
         }
@@ -93,7 +104,7 @@ impl List {
 
     /// Puts a value at this place, which must not lie beyond the end.
     pub(crate) fn insert(&mut self, index: usize, value: Value) {
-        match Arc::make_mut(&mut self.0) {
+        match Arc::make_mut(&mut self.0).unpaired() {
             Values::Few(values) if values.len() < BLOCK_MAX => values.insert(index, value),
             values => {
                 values.split();
@@ -105,6 +116,7 @@ impl List {
     /// Changes the value at this place.
     pub(crate) fn set(&mut self, index: usize, value: Value) {
         match Arc::make_mut(&mut self.0) {
+            Values::Pair(values) => values[index] = value,
             Values::Few(values) => values[index] = value,
             Values::Many { blocks, .. } => {
                 let (at, within) = place(blocks, index);
@@ -115,7 +127,8 @@ impl List {
 
     /// Takes the value out of this place.
     pub(crate) fn remove(&mut self, index: usize) {
-        match Arc::make_mut(&mut self.0) {
+        match Arc::make_mut(&mut self.0).unpaired() {
+            Values::Pair(_) => {}
             Values::Few(values) => drop(values.remove(index)),
             Values::Many { blocks, len } => {
                 let (at, within) = place(blocks, index);
@@ -131,6 +144,14 @@ impl List {
 }
 
 impl Values {
+    /// From here on there may be more or fewer than two.
+    fn unpaired(&mut self) -> &mut Self {
+        if let Self::Pair(values) = self {
+            *self = Self::Few(mem::take(values).into_iter().collect());
+        }
+        self
+    }
+
     /// From here on there are blocks.
     fn split(&mut self) {
         if let Self::Few(values) = self {
@@ -174,10 +195,14 @@ impl FromIterator<Value> for List {
     fn from_iter<I: IntoIterator<Item = Value>>(values: I) -> Self {
         let mut values = values.into_iter();
         let few: SmallVec<[_; 2]> = values.by_ref().take(BLOCK_MAX).collect();
+        let few = match few.into_inner() {
+            Ok(pair) => return Self::pair(pair),
+            Err(few) => few.into_vec(),
+        };
         if few.len() < BLOCK_MAX {
-            return Self(Arc::new(Values::Few(few)));
+            return Self(Arc::new(Values::Few(few.into_iter().collect())));
         }
-        let (mut blocks, mut len) = (vec![Arc::new(few.into_vec())], BLOCK_MAX);
+        let (mut blocks, mut len) = (vec![Arc::new(few)], BLOCK_MAX);
         loop {
             let block: Vec<_> = values.by_ref().take(BLOCK_MAX).collect();
             if block.is_empty() {

@@ -120,18 +120,19 @@ impl Indexes {
         self.made.iter().any(|index| index.view == view)
     }
 
-    /// Makes an index of these rows, which are in the order of their keys.
+    /// Makes an index of so many rows, which are in the order of their keys.
     pub(super) fn build<'a>(
         &mut self,
         view: View,
         by: By,
         rows: impl Iterator<Item = &'a Arc<Entry>>,
+        len: usize,
     ) {
         let own = Rows::Hash(HashMap::default());
         let mut index = Index { view, by, rows: own, len: 0, users: 0, idle: 0 };
         match by {
             By::Value(_) => rows.for_each(|entry| index.put(entry)),
-            By::Order { .. } => index.sort(rows),
+            By::Order { .. } => index.sort(rows, len),
         }
         self.made.push(index);
     }
@@ -301,18 +302,24 @@ impl Index {
     }
 
     /// Many rows at once.
-    fn sort<'a>(&mut self, rows: impl Iterator<Item = &'a Arc<Entry>>) {
-        let mut filed: HashMap<Value, Vec<_>, FixedState> = HashMap::default();
-        for entry in rows {
-            let Some((within, by)) = self.place(entry) else { continue };
-            let row = (by.unwrap_or_default().into_owned(), entry.clone());
-            match filed.get_mut(&*within) {
-                Some(rows) => rows.push(row),
-                None => drop(filed.insert(within.into_owned(), vec![row])),
+    fn sort<'a>(&mut self, rows: impl Iterator<Item = &'a Arc<Entry>>, len: usize) {
+        let mut sorted: HashMap<_, _, FixedState> = HashMap::default();
+        if let By::Order { within: None, by } = self.by {
+            let mut all = Vec::with_capacity(len);
+            all.extend(rows.map(|entry| Some((by.of(entry).into_owned(), entry.clone()))));
+            sorted.insert(ALL, Sorted::of(all));
+        } else {
+            let mut filed: HashMap<Value, Vec<_>, FixedState> = HashMap::default();
+            for entry in rows {
+                let Some((within, by)) = self.place(entry) else { continue };
+                let row = Some((by.unwrap_or_default().into_owned(), entry.clone()));
+                match filed.get_mut(&*within) {
+                    Some(rows) => rows.push(row),
+                    None => drop(filed.insert(within.into_owned(), vec![row])),
+                }
             }
+            sorted.extend(filed.into_iter().map(|(within, rows)| (within, Sorted::of(rows))));
         }
-        let sorted = filed.into_iter().map(|(within, rows)| (within, Sorted::of(rows)));
-        let sorted: HashMap<_, _, _> = sorted.collect();
         self.len = sorted.values().map(Sorted::len).sum();
         self.rows = Rows::Sorted(sorted);
     }

@@ -27,15 +27,22 @@ pub(super) struct Sorted {
 static NOTHING: Value = Value::Null;
 
 impl Sorted {
-    /// These rows, which are in the order of their keys.
-    pub(super) fn of(mut rows: Vec<(Value, Arc<Entry>)>) -> Self {
+    /// These rows, which are in the order of their keys. All of them are there.
+    pub(super) fn of(mut rows: Vec<Option<(Value, Arc<Entry>)>>) -> Self {
         let len = rows.len();
-        for (value, _) in rows.iter_mut().filter(|(value, _)| value.is_nothing()) {
+        for (value, _) in rows.iter_mut().flatten().filter(|(value, _)| value.is_nothing()) {
             *value = NOTHING.clone();
         }
-        rows.sort_by(|(a, _), (b, _)| a.cmp(b));
+        // Numbers are sorted in place of the rows, which are larger; few are equal.
+        let value = |number: usize| rows[number].as_ref().map(|(value, _)| value);
+        let rough = |number| (value(number).map_or(0, Value::rough), number);
+        let mut order: Vec<_> = (0..len).map(rough).collect();
+        order.sort_unstable_by(|(rough_a, a), (rough_b, b)| {
+            let exact = || value(*a).cmp(&value(*b)).then(a.cmp(b));
+            rough_a.cmp(rough_b).then_with(exact)
+        });
         let mut buckets: Vec<(Value, Bucket)> = Vec::with_capacity(len);
-        for (value, entry) in rows {
+        for (value, entry) in order.into_iter().filter_map(|(_, number)| rows[number].take()) {
             match buckets.last_mut() {
                 Some((last, bucket)) if *last == value => drop(bucket.put(&entry)),
                 _ => buckets.push((value, Bucket::One(entry))),
