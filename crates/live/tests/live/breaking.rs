@@ -73,7 +73,10 @@ fn a_lost_answer_and_a_later_write_double_nothing() {
         messages.insert(message("c", Status::Done)).unwrap().queued().await.unwrap();
         for least in 2..4 {
             db.hurry();
-            let failed = |status: &OutboxStatus| matches!(status.state, OutboxState::Offline { failures, .. } if failures >= least);
+            let failed = |status: &OutboxStatus| match status.state {
+                OutboxState::Offline { failures, .. } => failures >= least,
+                _ => false,
+            };
             db.outbox().unwrap().wait_for(failed).await.unwrap();
         }
         network.set(Weather::Fine);
