@@ -219,7 +219,8 @@ impl Database {
         let (key, patch) = match write {
             MutationKind::Insert(record) => {
                 let key = key_of(&self.catalog, collection, &record)?;
-                if store.visible(&key).is_some() {
+                let synced = touched.touch(collection, &key, store);
+                if store.covered(&key).unwrap_or(synced).is_some() {
                     return Err(WriteError::DuplicateKey { collection: name(), key });
                 }
                 (key, Patch::Insert(record))

@@ -2,6 +2,7 @@
 
 use std::{
     collections::{BTreeMap, btree_map},
+    mem,
     sync::Arc,
 };
 
@@ -32,6 +33,9 @@ struct Parent {
     /// For each include, what ties the nested rows to this one.
     ties: Box<[Value]>,
 }
+
+/// How many rows are looked at before the next one is searched for.
+const NEIGHBOURS: usize = 2;
 
 impl Nest {
     pub(super) fn new(output: Output, includes: Vec<Include>, tells_all: bool) -> Self {
@@ -81,9 +85,43 @@ impl Nest {
         self.includes.is_empty() && !self.tells_all
     }
 
-    /// Changes a row with nothing nested in it among those that are shown. How it was is found
+    /// Changes rows with nothing nested in them among those that are shown. How they were is found
     /// there, and need not be worked out again.
     pub(super) fn exchange(
+        &self,
+        deltas: Vec<Delta>,
+        rows: &mut BTreeMap<Key, Arc<Entry>>,
+    ) -> Vec<Out> {
+        let is_update = |delta: &Delta| delta.old.is_some() && delta.new.is_some();
+        if deltas.len() < 2 || !deltas.iter().all(is_update) {
+            let one = |delta| self.exchange_one(delta, rows);
+            return deltas.into_iter().filter_map(one).collect();
+        }
+        let mut outs = Vec::with_capacity(deltas.len());
+        // Rows that change together are mostly neighbours, and need no search from the root.
+        let mut rest: Option<btree_map::RangeMut<'_, _, _>> = None;
+        for delta in deltas {
+            let mut next = rest.iter_mut().flat_map(|rest| rest.take(NEIGHBOURS));
+            if let Some((key, shown)) = next.find(|(key, _)| **key == delta.key) {
+                outs.extend(self.replace(key, shown, delta.new));
+                continue;
+            }
+            let mut from = rows.range_mut(&delta.key..);
+            match from.next() {
+                Some((key, shown)) if *key == delta.key => {
+                    outs.extend(self.replace(key, shown, delta.new));
+                    rest = Some(from);
+                }
+                _ => {
+                    outs.extend(self.exchange_one(delta, rows));
+                    rest = None;
+                }
+            }
+        }
+        outs
+    }
+
+    fn exchange_one(
         &self,
         Delta { key, old, new }: Delta,
         rows: &mut BTreeMap<Key, Arc<Entry>>,
@@ -97,13 +135,11 @@ impl Nest {
                 Change { key, old, new }
             }
             btree_map::Entry::Occupied(mut place) => {
-                // The key that is there serves all rows that it will ever name.
                 let key = place.key().clone();
-                let new = entry(&key, new);
-                // What changed may be nothing that is shown.
-                if old.is_some() && new.as_ref() == Some(place.get()) {
-                    return None;
+                if old.is_some() && new.is_some() {
+                    return self.replace(&key, place.get_mut(), new);
                 }
+                let new = entry(&key, new);
                 let before = match &new {
                     Some(new) => place.insert(new.clone()),
                     None => place.remove(),
@@ -111,6 +147,19 @@ impl Nest {
                 Change { key, old: old.map(|_| before), new }
             }
         };
+        Some(Out { change, place: None })
+    }
+
+    /// Shows a row in place of what is shown. The key that is there serves all rows it will ever
+    /// name.
+    fn replace(&self, key: &Key, shown: &mut Arc<Entry>, new: Option<Item>) -> Option<Out> {
+        let new = self.output.entry(key, new?)?;
+        // What changed may be nothing that is shown.
+        if new == *shown {
+            return None;
+        }
+        let old = mem::replace(shown, new.clone());
+        let change = Change { key: key.clone(), old: Some(old), new: Some(new) };
         Some(Out { change, place: None })
     }
 
@@ -165,7 +214,7 @@ impl Nest {
             let record =
                 Record::Tuple(tuple.with([(include.column, value.clone())], tuple.shape()));
             let new = Arc::new(Entry { record, ..(*parent.shown).clone() });
-            let old = std::mem::replace(&mut parent.shown, new.clone());
+            let old = mem::replace(&mut parent.shown, new.clone());
             match told.get(key).and_then(|place| outs.get_mut(*place)) {
                 Some(out) => out.change.new = Some(new),
                 None => {

@@ -108,8 +108,7 @@ impl Plan {
     pub(crate) fn show(&mut self, feed: &Feed<'_>, shown: &mut Shown) -> Vec<Out> {
         let deltas = self.deltas(feed);
         if let (Shown::ByKey(rows), true) = (&mut *shown, self.nest.is_plain()) {
-            let exchange = |delta| self.nest.exchange(delta, rows);
-            return deltas.into_iter().filter_map(exchange).collect();
+            return self.nest.exchange(deltas, rows);
         }
         let outs = self.nest.step(deltas, self.order.sorting(), feed);
         shown.apply(&outs);

@@ -6,6 +6,7 @@
 mod choices;
 mod definitions;
 mod effects;
+mod filling;
 mod generate;
 mod indexes;
 mod laws;
