@@ -24,7 +24,7 @@ impl<R> Clone for Collection<R> {
     }
 }
 
-impl<R> Collection<R> {
+impl<R: 'static> Collection<R> {
     pub(crate) fn new(db: Db, id: CollectionId) -> Self {
         Self { db, id, row: PhantomData }
     }
@@ -121,6 +121,14 @@ impl<R: Row> Collection<R> {
     /// If there is a row of its key; nothing has changed then.
     pub fn insert(&self, row: R) -> Result<Transaction, DbError> {
         self.db.transaction(|writes| writes.insert(row))
+    }
+
+    /// Adds a row, or puts it in the place of the one that has its key.
+    ///
+    /// # Errors
+    /// If it cannot be written; nothing has changed then.
+    pub fn put(&self, row: R) -> Result<Transaction, DbError> {
+        self.db.transaction(|writes| writes.put(row))
     }
 
     /// Changes a row. Only what differs afterwards is written, so what others do to other columns

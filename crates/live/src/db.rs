@@ -148,7 +148,7 @@ impl Db {
         self.fed(name, schema, source)
     }
 
-    fn fed<R>(
+    fn fed<R: 'static>(
         &self,
         name: &str,
         schema: Schema,
@@ -182,8 +182,11 @@ impl Db {
     ///
     /// # Errors
     /// If the query cannot be run.
-    pub fn once<R>(&self, query: Find<R>) -> Result<Vec<RowRef<R>>, DbError> {
-        let rows = self.shared.inner.lock().database.once(&query.into())?;
+    pub fn once<R: 'static>(&self, query: Find<R>) -> Result<Vec<RowRef<R>>, DbError> {
+        let query: Query = query.into();
+        let mut inner = self.shared.inner.lock();
+        inner.database.check_rows::<R>(&query)?;
+        let rows = inner.database.once(&query)?;
         Ok(rows.into_iter().map(RowRef::new).collect())
     }
 
@@ -191,7 +194,7 @@ impl Db {
     ///
     /// # Errors
     /// If the query cannot be run.
-    pub fn first<R>(&self, query: Find<R>) -> Result<Option<RowRef<R>>, DbError> {
+    pub fn first<R: 'static>(&self, query: Find<R>) -> Result<Option<RowRef<R>>, DbError> {
         Ok(self.once(query.limit(1))?.pop())
     }
 
@@ -199,7 +202,7 @@ impl Db {
     ///
     /// # Errors
     /// If the query cannot be run, or a source has given up.
-    pub async fn once_ready<R>(&self, query: Find<R>) -> Result<Vec<RowRef<R>>, DbError> {
+    pub async fn once_ready<R: 'static>(&self, query: Find<R>) -> Result<Vec<RowRef<R>>, DbError> {
         let live = self.live(query)?;
         live.ready().await?;
         Ok(live.rows())
@@ -209,10 +212,11 @@ impl Db {
     ///
     /// # Errors
     /// If the query cannot be run.
-    pub fn live<R>(&self, query: Find<R>) -> Result<LiveQuery<R>, DbError> {
+    pub fn live<R: 'static>(&self, query: Find<R>) -> Result<LiveQuery<R>, DbError> {
         let query: Query = query.into();
         let id = {
             let mut inner = self.shared.inner.lock();
+            inner.database.check_rows::<R>(&query)?;
             let id = inner.database.live(&query)?;
             let count = inner.database.result_len(id);
             inner.hold(id, &query, count)?;
@@ -225,8 +229,10 @@ impl Db {
     ///
     /// # Errors
     /// If the query cannot be run.
-    pub fn changes<R>(&self, query: Find<R>) -> Result<Changes<R>, DbError> {
-        let (query, pending) = self.watch(&query.into())?;
+    pub fn changes<R: 'static>(&self, query: Find<R>) -> Result<Changes<R>, DbError> {
+        let query: Query = query.into();
+        self.look(|database| database.check_rows::<R>(&query))?;
+        let (query, pending) = self.watch(&query)?;
         Ok(Changes { db: self.clone(), query, pending, row: PhantomData })
     }
 
@@ -236,6 +242,25 @@ impl Db {
     /// If the name is taken, the query cannot be run, or it needs itself; then nothing is defined.
     pub fn define<R>(&self, name: &str, query: Find<R>) -> Result<(), DbError> {
         Ok(self.shared.inner.lock().database.define(name, &query.into())?)
+    }
+
+    /// Gives several queries their names at once, so that each may have any other as a source.
+    ///
+    /// # Errors
+    /// If a name is taken, a query cannot be run, or some need each other; then none is defined.
+    pub fn define_all<'a>(
+        &self,
+        queries: impl IntoIterator<Item = (&'a str, Query)>,
+    ) -> Result<(), DbError> {
+        Ok(self.shared.inner.lock().database.define_all(queries)?)
+    }
+
+    /// Forgets a name. Queries that run already go on.
+    ///
+    /// # Errors
+    /// If nothing is defined by it, or another definition needs it.
+    pub fn undefine(&self, name: &str) -> Result<(), DbError> {
+        Ok(self.shared.inner.lock().database.undefine(name)?)
     }
 
     /// Runs code when rows enter, change in or leave a query.

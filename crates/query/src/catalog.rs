@@ -1,8 +1,9 @@
 //! What collections there are, and their columns.
 
 use std::{
+    any::{Any, TypeId},
     fmt,
-    sync::{Arc, OnceLock},
+    sync::Arc,
 };
 
 use smol_str::SmolStr;
@@ -11,6 +12,7 @@ use crate::{
     caps::COLUMNS_BY_QUERY_MAX,
     definition::Definitions,
     record::{Record, Shape},
+    row::Row,
     value::Value,
 };
 
@@ -104,8 +106,8 @@ pub struct Schema {
     pub(crate) columns: Vec<ColumnDef>,
     /// Whether rows may have columns that are not declared.
     pub(crate) is_open: bool,
-    /// The columns of the first typed row, which fitted: most others are of its type.
-    typed: OnceLock<&'static [&'static str]>,
+    /// The type of all rows; without it they are data.
+    pub(crate) row_type: Option<TypeId>,
 }
 
 impl Schema {
@@ -114,7 +116,7 @@ impl Schema {
     pub fn open(key: &str) -> Self {
         let shape = Arc::new(Shape::of([key]));
         let columns = Vec::new();
-        Self { key: key.into(), shape, columns, is_open: true, typed: OnceLock::new() }
+        Self { key: key.into(), shape, columns, is_open: true, row_type: None }
     }
 
     /// Rows with these columns, named by the one called `key`. Rows may have others, which survive
@@ -123,7 +125,12 @@ impl Schema {
     pub fn declared(key: &str, columns: impl IntoIterator<Item = ColumnDef>) -> Self {
         let columns: Vec<_> = columns.into_iter().collect();
         let shape = Arc::new(Shape::of(columns.iter().map(|column| &column.name)));
-        Self { key: key.into(), shape, columns, is_open: false, typed: OnceLock::new() }
+        Self { key: key.into(), shape, columns, is_open: false, row_type: None }
+    }
+
+    /// The same columns, of rows that are all of one type.
+    pub(crate) fn of_rows<R: Row>(self) -> Self {
+        Self { row_type: Some(TypeId::of::<R>()), ..self }
     }
 
     /// The column that names a row.
@@ -132,25 +139,26 @@ impl Schema {
         &self.key
     }
 
-    /// Whether the columns of a record have the numbers that they have here.
+    /// Whether a record is of the type of all rows, or its columns have the numbers of these.
     pub(crate) fn is_of(&self, record: &Record) -> bool {
         match record {
             Record::Tuple(tuple) => {
+                if self.row_type.is_some() {
+                    return false;
+                }
                 let own = tuple.shape();
                 // A shape only ever grows at its end, so earlier records have the first columns.
                 Arc::ptr_eq(own, &self.shape)
                     || (0..own.len()).all(|index| own.name(index) == self.shape.name(index))
             }
-            Record::Typed(row) => {
-                let names = row.names();
-                let is_column =
-                    |(index, name): (usize, &&str)| self.shape.name(index) == Some(name);
-                self.typed.get().is_some_and(|known| std::ptr::eq(*known, names))
-                    || names.iter().enumerate().all(is_column) && {
-                        let _ = self.typed.set(names);
-                        true
-                    }
-            }
+            Record::Typed(row) => match self.row_type {
+                Some(own) => (&**row as &dyn Any).type_id() == own,
+                None => {
+                    let is_column =
+                        |(index, name): (usize, &&str)| self.shape.name(index) == Some(name);
+                    row.names().iter().enumerate().all(is_column)
+                }
+            },
         }
     }
 

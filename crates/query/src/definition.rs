@@ -1,10 +1,14 @@
 //! Queries with a name: they are sources like collections, and may be made of each other.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    any::TypeId,
+    collections::{BTreeMap, BTreeSet},
+};
 
 use smol_str::SmolStr;
 
 use crate::{
+    builder::Dynamic,
     caps::DEFINITIONS_MAX,
     database::Database,
     engine,
@@ -112,6 +116,42 @@ impl Database {
     #[must_use]
     pub fn subsets(&self, query: &Query) -> Vec<(SmolStr, Subset)> {
         subsets(query, &self.catalog.definitions)
+    }
+
+    /// Refuses a query whose rows are not of the type that somebody wants to read them as.
+    ///
+    /// # Errors
+    /// If they are not.
+    pub fn check_rows<R: 'static>(&self, query: &Query) -> Result<(), QueryError> {
+        let wanted = TypeId::of::<R>();
+        if wanted == TypeId::of::<Dynamic>() || self.row_type(query) == Some(wanted) {
+            return Ok(());
+        }
+        // A source that is none is told of where the query is run.
+        let unknown = |name: &SmolStr| self.find(name).is_none() && self.definition(name).is_none();
+        if sources(query).into_iter().any(unknown) {
+            return Ok(());
+        }
+        Err(QueryError::OtherRows { wanted: std::any::type_name::<R>() })
+    }
+
+    /// The type of the rows that a query shows, if it shows whole rows.
+    fn row_type(&self, query: &Query) -> Option<TypeId> {
+        if query.select.is_some() || !query.joins.is_empty() || !query.group_by.is_empty() {
+            return None;
+        }
+        match &query.from.rows {
+            Rows::Collection(name) => match self.definition(name) {
+                Some(defined) => self.row_type(defined),
+                None => self.schema(self.find(name)?).row_type,
+            },
+            Rows::Query(inner) => self.row_type(inner),
+            Rows::Union(all) => {
+                let mut types = all.iter().map(|inner| self.row_type(inner));
+                let first = types.next()??;
+                types.all(|own| own == Some(first)).then_some(first)
+            }
+        }
     }
 
     /// The query of this name.

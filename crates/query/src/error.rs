@@ -162,6 +162,15 @@ pub enum QueryError {
         /// The field it is selected as.
         name: SmolStr,
     },
+    /// Rows of another type than was asked for.
+    #[error(
+        "the query does not show rows of the type {wanted}; ask it for rows that are data \
+         (`Find::<Dynamic>::from(query)`), or for whole rows of that type"
+    )]
+    OtherRows {
+        /// The type that was asked for.
+        wanted: &'static str,
+    },
     /// Queries that need each other.
     #[error("{}: a query cannot need itself; nothing was defined", cycle.join(" → "))]
     Cycle {

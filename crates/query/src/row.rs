@@ -65,7 +65,7 @@ pub trait Row: Columns + Clone + Serialize + DeserializeOwned {
     /// The schema of a collection of these rows.
     #[must_use]
     fn schema() -> Schema {
-        Schema::declared(Self::KEY, Self::columns())
+        Schema::declared(Self::KEY, Self::columns()).of_rows::<Self>()
     }
 
     /// The schema as JSON Schema.
@@ -85,6 +85,10 @@ pub trait Row: Columns + Clone + Serialize + DeserializeOwned {
 }
 
 /// A type that a column can have.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be the type of a column",
+    note = "derive `Field` for it, or mark the field `#[row(json)]` to keep it as JSON"
+)]
 pub trait Field: Sized {
     /// What kind of values it comes to.
     fn kind() -> Kind;

@@ -199,7 +199,7 @@ fn bury<R>(
 ) {
     for event in events {
         match dead_letter {
-            Some(dead_letter) => dead_letter(event, HandlerError(error.0.clone())),
+            Some(dead_letter) => dead_letter(event, HandlerError::new(error)),
             None => tracing::error!(event = %event.id(), %error, "an event is given up"),
         }
     }

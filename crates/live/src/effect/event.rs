@@ -91,22 +91,40 @@ impl<R> fmt::Debug for Event<R> {
     }
 }
 
-/// A handler that has failed.
-#[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-pub struct HandlerError(pub String);
+/// A handler that has failed. Any error becomes one by `?`; [`HandlerError::new`] makes one of a
+/// sentence.
+pub struct HandlerError(Box<dyn std::error::Error + Send + Sync>);
 
 impl HandlerError {
     /// A failure that says why.
     #[must_use]
     pub fn new(why: impl fmt::Display) -> Self {
-        Self(why.to_string())
+        Self(why.to_string().into())
+    }
+
+    /// What went wrong.
+    #[must_use]
+    pub fn source(&self) -> &(dyn std::error::Error + Send + Sync + 'static) {
+        &*self.0
     }
 }
 
-impl From<CommitError> for HandlerError {
-    fn from(error: CommitError) -> Self {
-        Self::new(error)
+// It is no error itself, so that every error can become one.
+impl<E: std::error::Error + Send + Sync + 'static> From<E> for HandlerError {
+    fn from(error: E) -> Self {
+        Self(error.into())
+    }
+}
+
+impl fmt::Display for HandlerError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl fmt::Debug for HandlerError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.0, f)
     }
 }
 

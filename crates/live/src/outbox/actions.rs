@@ -244,7 +244,7 @@ impl Courier for Runner {
             };
             match outcome.await.unwrap_or_else(panicked) {
                 Ok(()) => Sent::Through(number),
-                Err(error) if error.is_retryable => Sent::NotNow(error),
+                Err(error) if error.is_retryable => Sent::NotNow { error, tried: Some(number) },
                 Err(error) => Sent::Refused(error),
             }
         })

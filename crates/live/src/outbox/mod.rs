@@ -109,7 +109,12 @@ pub(crate) enum Sent {
     /// The first one will never be taken.
     Refused(PersistError),
     /// Nothing is known to have arrived; it may go better later.
-    NotNow(PersistError),
+    NotNow {
+        /// Why it cannot be.
+        error: PersistError,
+        /// The number of the last entry that may have arrived all the same.
+        tried: Option<u64>,
+    },
 }
 
 /// A transaction on its way into an outbox.
@@ -397,10 +402,13 @@ impl Owner {
                     shown.into_iter().for_each(|shown| shown.settle(Err(error.clone())));
                 }
             }
-            Sent::NotNow(error) => {
+            Sent::NotNow { error, tried } => {
                 self.failures += 1;
                 // They may have arrived, so exactly these are sent again.
-                self.batch = self.sent;
+                self.batch = match tried {
+                    Some(last) => self.waiting.partition_point(|(entry, _)| entry.number <= last),
+                    None => self.sent,
+                };
                 tracing::debug!(%error, failures = self.failures, "an outbox cannot send now");
                 let (why, failures) = (error.why.as_str().into(), self.failures);
                 let state = OutboxState::Offline { why, failures };

@@ -240,9 +240,10 @@ impl Parcel {
     /// entry in it. So a repeated append is a duplicate, and an entry of an earlier life that has
     /// arrived long ago is fenced, and by that known.
     async fn send(&self, entries: Vec<Entry>) -> Sent {
-        let outcome = match self.append_all(&entries).await {
+        let mut tried = None;
+        let outcome = match self.append_all(&entries, &mut tried).await {
             Err(error) if entries.len() > 1 && !error.is_retryable => {
-                self.append_all(&entries[..1]).await
+                self.append_all(&entries[..1], &mut tried).await
             }
             outcome => outcome,
         };
@@ -251,28 +252,29 @@ impl Parcel {
                 self.seen.hurry();
                 Sent::Through(through)
             }
-            Err(error) if error.is_retryable => Sent::NotNow(error),
+            Err(error) if error.is_retryable => Sent::NotNow { error, tried },
             Err(error) => Sent::Refused(error),
         }
     }
 
-    async fn append_all(&self, entries: &[Entry]) -> Result<u64, PersistError> {
+    async fn append_all(
+        &self,
+        entries: &[Entry],
+        tried: &mut Option<u64>,
+    ) -> Result<u64, PersistError> {
         if entries.iter().any(has_update) {
             self.reach_tail().await?;
         }
-        for _ in 0..REBASES_MAX {
+        for rebases in 0..=REBASES_MAX {
             let load = self.load(entries)?;
-            let expected = load.base;
+            let expected = load.base.filter(|_| rebases < REBASES_MAX);
+            *tried = Some(load.last);
             match self.append(load, expected).await? {
                 Appended::Through(number) => return Ok(number),
                 Appended::Moved(tail) => self.reach(tail).await?,
             }
         }
-        let load = self.load(entries)?;
-        match self.append(load, None).await? {
-            Appended::Through(number) => Ok(number),
-            Appended::Moved(_) => Err(PersistError::retryable("the stream moves on too fast")),
-        }
+        Err(PersistError::retryable("the stream moves on too fast"))
     }
 
     /// Waits until everything is shown that is in the stream now.

@@ -13,9 +13,10 @@ use std::{fmt, path::PathBuf, sync::Arc, time::Duration};
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use log::Log;
+use parking_lot::Mutex;
 use query::{CollectionId, Dynamic, Row, Schema};
 use smol_str::SmolStr;
-use sys::Sys;
+use sys::{Sys, Task};
 use tokio::sync::watch;
 use wire::Address;
 
@@ -61,8 +62,9 @@ struct Shared {
     types: Types,
     outbox: Option<Letterbox>,
     writer: Arc<StreamWriter>,
+    reader: Mutex<Option<Task>>,
     /// Dropped with the database, which tells the reader to stop.
-    _canceller: Canceller,
+    canceller: Canceller,
 }
 
 /// Where a stream is.
@@ -131,6 +133,21 @@ impl StreamDb {
             Ok(Status::Error(why)) => Err(SourceFailed(why.to_string())),
             _ => Ok(()),
         }
+    }
+
+    /// How many rows of the stream were left out since they do not fit their types. Each was
+    /// reported in the log of the process.
+    #[must_use]
+    pub fn left_out(&self) -> u64 {
+        self.shared.seen.misfits()
+    }
+
+    /// Ends the database: reading stops, and the copy of the rows is written, if there is one. Other
+    /// clones go on showing what they show. Whoever just drops it leaves that to the background.
+    pub async fn close(self) {
+        let Some(task) = self.shared.reader.lock().take() else { return };
+        self.shared.canceller.cancel();
+        task.join().await;
     }
 
     /// Waits until a transaction has come by the stream, whoever wrote it.
@@ -281,8 +298,8 @@ impl StreamDbBuilder {
         let copy = copy.map(|path| Copy::new(path, &sys, &stream.address, &client, &types));
         let reader = Reader::new(stream.clone(), types.clone(), client, seen.clone());
         let work = reader.feed(db.clone(), writer.clone(), copy, cancellation);
-        sys.spawn.task("reader of a stream database", work);
-        let shared = Shared { db, stream, seen, types, outbox, writer, _canceller: canceller };
+        let reader = Mutex::new(Some(sys.spawn.task("reader of a stream database", work)));
+        let shared = Shared { db, stream, seen, types, outbox, writer, reader, canceller };
         Ok(StreamDb { shared: Arc::new(shared) })
     }
 }

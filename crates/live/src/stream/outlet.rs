@@ -105,11 +105,10 @@ impl Outlet {
 
     /// Appends until it is known what came of it: a repeated append is recognised by its number.
     async fn append(&mut self, messages: Messages) -> Result<(), PersistError> {
-        let producer = Producer { id: self.producer.clone(), epoch: self.epoch, seq: self.seq };
         let mut failures = 0;
         loop {
-            let append =
-                Append { producer: Some(producer.clone()), ..Append::messages(messages.clone()) };
+            let producer = Producer { id: self.producer.clone(), epoch: self.epoch, seq: self.seq };
+            let append = Append { producer: Some(producer), ..Append::messages(messages.clone()) };
             match self.stream.log.append(&self.stream.address, append).await {
                 Ok(_) => {
                     self.seq = self.seq.next();
@@ -122,6 +121,10 @@ impl Outlet {
                     if !self.cancellation.rest(pause, &self.sys).await {
                         return Err(PersistError { why: error.to_string(), is_retryable: true });
                     }
+                }
+                // An earlier life had a clock that was ahead; this one has written nothing yet.
+                Err(AppendError::Fenced(fenced)) if self.seq == ProducerSeq::FIRST => {
+                    self.epoch = Epoch::new(fenced.current.get() + 1);
                 }
                 Err(AppendError::Fenced(_)) => {
                     let why = "another process writes under the name of this client";

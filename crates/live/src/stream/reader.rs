@@ -1,17 +1,11 @@
 //! Reading a stream, tick by tick.
 
-use std::{
-    collections::VecDeque,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-};
+use std::{collections::VecDeque, sync::Arc};
 
 use log::{Chunk, Freshness, HeadError, OffsetTrimmed, ReadError};
 use query::{CollectionId, Database, Meta, Origin, Tick, Write, WriteError};
 use state::{Body, Control, Entry, Past, Ticks, TxId};
-use wire::{Offset, Position, ReadFrom};
+use wire::{ContentType, Offset, Position, ReadFrom};
 
 use super::{
     Stream, Types,
@@ -37,8 +31,6 @@ pub(crate) struct Reader {
     resumed: Option<u64>,
     /// The life of the stream that it reads.
     life: u64,
-    /// Whether a row was left out.
-    has_misfits: AtomicBool,
 }
 
 /// What a reader brings.
@@ -59,6 +51,8 @@ pub(crate) enum Unreadable {
     Read(#[from] ReadError),
     #[error(transparent)]
     Tail(#[from] HeadError),
+    #[error("it holds {0}, not application/json, so there are no rows in it")]
+    NotJson(ContentType),
 }
 
 impl Unreadable {
@@ -66,6 +60,7 @@ impl Unreadable {
         match self {
             Self::Read(error) => error.is_retryable(),
             Self::Tail(error) => error.is_retryable(),
+            Self::NotJson(_) => false,
         }
     }
 }
@@ -84,7 +79,6 @@ impl Reader {
             is_up_to_date: false,
             resumed: None,
             life: 0,
-            has_misfits: AtomicBool::new(false),
         }
     }
 
@@ -138,6 +132,9 @@ impl Reader {
                 }
                 answer => answer?,
             };
+            if !chunk.content_type.is_json() {
+                return Err(Unreadable::NotJson(chunk.content_type));
+            }
             self.life = chunk.incarnation.get();
             let is_lost = self.lost.is_some() && !self.ticks_go_on(&chunk);
             if self.resumed.take().is_some_and(|life| life != self.life || is_lost) {
@@ -240,7 +237,7 @@ impl Reader {
             Err(error) => {
                 let (stream, kind) = (&self.stream.address, &write.type_name);
                 let at = position.get();
-                self.has_misfits.store(true, Ordering::Relaxed);
+                self.seen.left_out();
                 tracing::warn!(%stream, %kind, key, at, %error, "a row does not fit its type");
                 None
             }
@@ -283,7 +280,10 @@ impl Reader {
                     failures += 1;
                     self.seen.rest(Retry::default().pause(failures, &sys.chance), &sys).await;
                 }
-                Err(error) => break self.tell(&db, &Status::Error(error.to_string().into())),
+                Err(error) => {
+                    let why = format!("stream {}: {error}", self.stream.address);
+                    break self.tell(&db, &Status::Error(why.into()));
+                }
             }
             self.keep(&mut copy, &db, &writer, Copy::is_due).await;
         }
@@ -300,7 +300,7 @@ impl Reader {
     ) {
         let Some(copy) = copy.as_mut().filter(|copy| is_time(copy)) else { return };
         let Some(here) = self.here() else { return };
-        if self.has_misfits.load(Ordering::Relaxed) {
+        if self.seen.misfits() > 0 {
             copy.left_out();
         }
         copy.save(db, writer, here).await;
@@ -321,7 +321,7 @@ impl Reader {
             Ok::<_, WriteError>(((), database.apply(writes)?))
         });
         if let Err(error) = applied {
-            self.has_misfits.store(true, Ordering::Relaxed);
+            self.seen.left_out();
             left_out(tick, &error);
         }
         txids(tick).for_each(|txid| self.seen.add(txid.as_str()));

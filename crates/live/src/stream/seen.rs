@@ -1,6 +1,10 @@
 //! Transactions that have come by the stream.
 
-use std::{collections::VecDeque, time::Duration};
+use std::{
+    collections::VecDeque,
+    sync::atomic::{AtomicU64, Ordering},
+    time::Duration,
+};
 
 use foldhash::fast::FixedState;
 use hashbrown::HashSet;
@@ -22,6 +26,8 @@ pub(crate) struct Seen {
     reached: watch::Sender<Option<Offset>>,
     /// Ends a pause of the reader.
     hurry: Notify,
+    /// Rows that do not fit their types.
+    misfits: AtomicU64,
 }
 
 #[derive(Debug, Default)]
@@ -61,6 +67,16 @@ impl Seen {
         let is_there = |own: &Option<Offset>| own.is_some_and(|own| own >= offset);
         // The sender is ours, so it is not gone.
         let _ = self.reached.subscribe().wait_for(is_there).await;
+    }
+
+    /// Notes that a row does not fit its type.
+    pub(crate) fn left_out(&self) {
+        self.misfits.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How many rows do not fit their types.
+    pub(crate) fn misfits(&self) -> u64 {
+        self.misfits.load(Ordering::Relaxed)
     }
 
     /// Has the reader try again at once, if it rests.

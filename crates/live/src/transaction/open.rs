@@ -35,6 +35,17 @@ impl Writes {
         Ok(())
     }
 
+    /// Adds a row, or puts it in the place of the one that has its key.
+    ///
+    /// # Errors
+    /// If there is no collection of such rows.
+    pub fn put<R: Row>(&mut self, row: R) -> Result<(), DbError> {
+        match self.db.row::<R>(self.db.find(R::NAME)?, &row.key()) {
+            Some(_) => self.update(row.key(), |own: &mut R| *own = row),
+            None => self.insert(row),
+        }
+    }
+
     /// Changes a row; only what differs afterwards is written.
     ///
     /// # Errors

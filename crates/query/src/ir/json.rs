@@ -37,7 +37,11 @@ impl Query {
 }
 
 #[derive(Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[serde(
+    rename_all = "camelCase",
+    deny_unknown_fields,
+    expecting = "a query must be an object, such as {\"from\":{\"col\":\"messages\",\"as\":\"m\"}}"
+)]
 struct QueryJson {
     from: SourceJson,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -73,7 +77,10 @@ fn is_false(truth: &bool) -> bool {
 }
 
 #[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(
+    deny_unknown_fields,
+    expecting = "a source must be an object, such as {\"col\":\"messages\",\"as\":\"m\"}"
+)]
 struct SourceJson {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     col: Option<SmolStr>,
@@ -86,7 +93,7 @@ struct SourceJson {
 }
 
 #[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a join must be an object with type, col, as and on")]
 struct JoinJson {
     #[serde(rename = "type")]
     kind: JoinKindJson,
@@ -111,7 +118,7 @@ enum JoinKindJson {
 }
 
 #[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "an order must be an object with expr and dir")]
 struct OrderJson {
     expr: Expr,
     #[serde(default)]
@@ -140,7 +147,10 @@ enum NullsJson {
 
 /// An expression as it is written: exactly one of its forms.
 #[derive(Default, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(
+    deny_unknown_fields,
+    expecting = "an expression must be an object with one of ref, val, fn, agg and include"
+)]
 struct ExprJson {
     #[serde(default, rename = "ref", skip_serializing_if = "Option::is_none")]
     path: Option<Vec<SmolStr>>,
