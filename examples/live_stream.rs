@@ -26,6 +26,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let url = std::env::args().nth(2).unwrap_or_else(|| "http://127.0.0.1:4437".into());
     let sys = Sys::real();
 
+    println!("connecting to {url}; `cargo run -- dev` starts a server there");
     let log: Arc<dyn Log> =
         Arc::new(HttpLog::new(Client::connect(&sys, Settings::new(&url)?).await?));
     let stream: Address = "examples/lines".parse::<StreamPath>()?.into();
@@ -40,11 +41,14 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let typed = read_lines(&sys);
     let mut changes = db.changes(from::<Line>())?;
     let mut typed = std::pin::pin!(typed);
+    let mut last = None;
     loop {
         tokio::select! {
-            Some(text) = typed.recv() => {
-                let id = format!("{:016x}", sys.chance.u64());
-                let _ = lines.insert(Line { id, who: who.clone(), text })?;
+            text = typed.recv() => {
+                let Some(text) = text else { break };
+                // In the order of time, and apart from all others.
+                let id = format!("{:012x}{:08x}", sys.clock.unix_ms().get(), sys.chance.u64() as u32);
+                last = Some(lines.insert(Line { id, who: who.clone(), text })?);
             }
             changed = changes.next() => {
                 for row in changed.iter().filter_map(|change| change.new.as_ref()) {
@@ -54,9 +58,13 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
                     }
                 }
             }
-            else => return Ok(()),
         }
     }
+    // What was typed last is in the stream before this ends.
+    if let Some(last) = last {
+        last.settled().await?;
+    }
+    Ok(())
 }
 
 /// Lines of the standard input, as they are typed.

@@ -41,3 +41,5 @@ pub const OUTBOX_BYTES_MAX: usize = 8 << 20;
 pub const COPY_TICKS: usize = 1_000;
 /// Bytes of a copy of the rows of a stream.
 pub const COPY_BYTES_MAX: usize = 256 << 20;
+/// A copy is also kept when nothing has come for so long.
+pub const COPY_IDLE: Duration = Duration::from_secs(2);

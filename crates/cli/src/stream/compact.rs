@@ -72,11 +72,13 @@ impl Session {
             if outcome == "unchanged" {
                 return format!("{path} has nothing to give back");
             }
-            let verb = if outcome == "planned" { "would keep" } else { "kept" };
+            let verb = if outcome == "planned" { "would begin" } else { "begins" };
+            let things = if *rows == 1 { "row" } else { "rows" };
             let (from, to) = (before.messages, after.messages);
             let bytes = before.bytes.saturating_sub(after.bytes);
             format!(
-                "{path} {verb} {rows} rows: {from} messages become {to}, {bytes} bytes given back"
+                "{path} {verb} with a snapshot of {rows} {things}: {from} messages become {to}, \
+                 {bytes} bytes given back"
             )
         };
         self.printer.result(sentence, &shown)

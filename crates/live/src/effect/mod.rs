@@ -181,6 +181,7 @@ impl<R: Send + 'static> EffectBuilder<R> {
     /// If the query cannot be run.
     pub fn start(self) -> Result<Effect, DbError> {
         let Self { db, query, handlers, settings, durable } = self;
+        db.look(|database| database.check_rows::<R>(&query))?;
         let (canceller, cancellation) = Cancellation::new();
         let sys = db.sys().clone();
         let task = match durable {

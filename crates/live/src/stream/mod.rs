@@ -142,8 +142,9 @@ impl StreamDb {
         self.shared.seen.misfits()
     }
 
-    /// Ends the database: reading stops, and the copy of the rows is written, if there is one. Other
-    /// clones go on showing what they show. Whoever just drops it leaves that to the background.
+    /// Ends the database: reading stops, and the copy of the rows is written, if there is one.
+    /// Other clones go on showing what they show. Whoever just drops it leaves that to the
+    /// background.
     pub async fn close(self) {
         let Some(task) = self.shared.reader.lock().take() else { return };
         self.shared.canceller.cancel();

@@ -13,7 +13,13 @@ use super::{
     seen::Seen,
     writer::StreamWriter,
 };
-use crate::{cancel::Cancellation, caps::READ_BYTES, db::Db, retry::Retry, status::Status};
+use crate::{
+    cancel::Cancellation,
+    caps::{COPY_IDLE, READ_BYTES},
+    db::Db,
+    retry::Retry,
+    status::Status,
+};
 
 /// Reads a stream from its start, and then whatever comes.
 pub(crate) struct Reader {
@@ -263,6 +269,10 @@ impl Reader {
                 biased;
                 () = cancellation.cancelled() => break,
                 read = self.next() => read,
+                () = sys.clock.sleep(COPY_IDLE), if copy.as_ref().is_some_and(Copy::is_stale) => {
+                    self.keep(&mut copy, &db, &writer, Copy::is_stale).await;
+                    continue;
+                }
             };
             match read {
                 Ok(Read::Tick(tick)) => {

@@ -252,3 +252,42 @@ fn rows_that_are_data_work_in_the_same_queries() {
         assert_eq!(messages.get("a").unwrap().likes, 9);
     });
 }
+
+#[test]
+fn rows_are_put_whether_they_are_there_or_not() {
+    run(|sys| async move {
+        let db = Db::new(&sys);
+        let messages = db.local::<Message>().unwrap();
+        for likes in [1, 2] {
+            let _ = messages.put(Message { likes, ..message("a", Status::Done) }).unwrap();
+        }
+        assert_eq!((messages.len(), messages.get("a").unwrap().likes), (1, 2));
+        let first = db.first(live::from::<Message>().order_by(Message::likes.desc())).unwrap();
+        assert_eq!(first.unwrap().id, "a");
+    });
+}
+
+#[test]
+fn a_query_is_read_as_the_rows_it_shows() {
+    run(|sys| async move {
+        let db = Db::new(&sys);
+        let messages = db.local::<Message>().unwrap();
+        let _replies = db.local::<Reply>().unwrap();
+        let _ = messages.insert(message("a", Status::Done)).unwrap();
+        let all = live::Query::from_json(r#"{"from":{"col":"message","as":"m"}}"#).unwrap();
+        let rows = db.once(live::Find::<Message>::from(all.clone())).unwrap();
+        assert_eq!(rows[0].text, "text of a");
+        let wrong = db.live(live::Find::<Reply>::from(all.clone())).unwrap_err();
+        assert!(wrong.to_string().contains("Reply"), "{wrong}");
+        assert!(db.changes(live::from_as::<Reply>("message", "m")).is_err());
+        assert!(db.effect(live::Find::<Reply>::from(all)).start().is_err());
+        let part = r#"{"from":{"col":"message","as":"m"},"select":{"id":{"ref":["m","id"]}}}"#;
+        let part = live::Query::from_json(part).unwrap();
+        assert!(db.once(live::Find::<Message>::from(part.clone())).is_err());
+        let data = db.once(live::Find::<live::Dynamic>::from(part)).unwrap();
+        assert_eq!(data[0].get("id").as_text().unwrap(), "a");
+        db.define("everything", live::from::<Message>()).unwrap();
+        let named = live::from_as::<Message>("everything", "e");
+        assert_eq!(db.once(named).unwrap()[0].id, "a");
+    });
+}

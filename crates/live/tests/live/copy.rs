@@ -4,7 +4,7 @@
 
 use std::{
     fs,
-    path::{Path, PathBuf},
+    path::PathBuf,
     sync::{Arc, atomic::Ordering},
 };
 
@@ -63,8 +63,8 @@ impl Place {
     /// Lives long enough to leave a copy.
     async fn keep(&self) {
         let (db, _) = self.open().await;
-        drop(db);
-        until_there(&self.file()).await;
+        db.close().await;
+        assert!(self.file().exists());
     }
 
     async fn raw(&self, message: &str) {
@@ -76,12 +76,6 @@ impl Place {
 fn inserted(kind: &str, key: &str, row: &str) -> String {
     let headers = r#"{"operation":"insert"}"#;
     format!(r#"{{"type":"{kind}","key":"{key}","value":{row},"headers":{headers}}}"#)
-}
-
-async fn until_there(path: &Path) {
-    while !path.exists() {
-        tokio::task::yield_now().await;
-    }
 }
 
 fn ids(db: &StreamDb) -> Vec<String> {
@@ -100,6 +94,21 @@ fn the_next_life_reads_only_what_came_since() {
         let row = db.rows::<Message>().unwrap().get("m0007").unwrap();
         assert_eq!(row.meta().position, Some(7));
         assert!(row.is_synced());
+    });
+}
+
+#[test]
+fn a_copy_is_kept_when_nothing_comes_for_a_while() {
+    run(|sys| async move {
+        let place = Place::new(&sys).await;
+        place.write(3).await;
+        let (db, _) = place.open().await;
+        while !place.file().exists() {
+            sys.clock.sleep(live::caps::COPY_IDLE).await;
+        }
+        drop(db);
+        let (_, read) = place.open().await;
+        assert_eq!(read, 0);
     });
 }
 
@@ -139,11 +148,8 @@ fn a_copy_that_is_damaged_anywhere_is_of_no_use() {
                 fs::write(place.file(), bytes).unwrap();
                 let (db, read) = place.open().await;
                 assert_eq!((ids(&db).len(), read), (2, 2), "byte {at}");
-                drop(db);
-                // Whoever read the stream leaves a good copy again.
-                while fs::read(place.file()).unwrap() == bytes {
-                    tokio::task::yield_now().await;
-                }
+                db.close().await;
+                assert_eq!(fs::read(place.file()).unwrap(), whole, "a good copy is left again");
             }
         }
     });

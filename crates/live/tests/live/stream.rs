@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use live::{Origin, TransactionState};
 use log::{Append, Log};
-use wire::Messages;
+use wire::{Address, Messages};
 
 use crate::{Message, Reply, Status, log_with_stream, message, open, run};
 
-async fn append(log: &dyn Log, address: &wire::Address, messages: &[&str]) {
+async fn append(log: &dyn Log, address: &Address, messages: &[&str]) {
     let messages = Messages::copied(messages.iter().map(|text| text.as_bytes())).unwrap();
     let _ = log.append(address, Append::messages(messages)).await.unwrap();
 }
@@ -120,6 +120,7 @@ fn rows_that_do_not_fit_are_left_out_and_the_rest_goes_on() {
         db.await_txid("t9", Duration::from_secs(1)).await.unwrap();
         assert!(db.await_txid("never", Duration::from_secs(1)).await.is_err());
         assert!(db.rows::<Message>().unwrap().is_empty());
+        assert!(db.left_out() > 0, "somebody may ask what is missing");
         // The key is taken from the message where the row leaves it out.
         assert_eq!(db.rows::<Reply>().unwrap().get("r").unwrap().id, "r");
         let reset = r#"{"headers":{"control":"reset"}}"#;
@@ -277,5 +278,17 @@ fn rows_that_are_data_come_by_the_stream_too() {
         let third = open();
         third.ready().await.unwrap();
         assert!(third.rows_dynamic("rating").unwrap().is_empty());
+    });
+}
+
+#[test]
+fn a_stream_that_holds_no_json_has_no_rows_and_says_so() {
+    run(|sys| async move {
+        let (log, _) = log_with_stream(&sys).await;
+        let address: Address = wire::StreamPath::from_url("bytes").unwrap().into();
+        let _ = log.create(&address, log::Create::default()).await.unwrap();
+        let db = open(&log, &address, &sys);
+        let why = db.ready().await.unwrap_err().to_string();
+        assert!(why.contains("bytes") && why.contains("application/json"), "{why}");
     });
 }
