@@ -1,6 +1,10 @@
 //! Code of users that panics.
 
-use std::{any::Any, future::Future, panic::AssertUnwindSafe};
+use std::{
+    any::Any,
+    future::Future,
+    panic::{AssertUnwindSafe, catch_unwind},
+};
 
 use futures_util::FutureExt;
 
@@ -13,6 +17,11 @@ pub(crate) struct Panicked(String);
 /// while it runs.
 pub(crate) async fn caught<T>(work: impl Future<Output = T>) -> Result<T, Panicked> {
     AssertUnwindSafe(work).catch_unwind().await.map_err(|said| Panicked(text(&*said)))
+}
+
+/// The same for code that does not wait.
+pub(crate) fn caught_now<T>(work: impl FnOnce() -> T) -> Result<T, Panicked> {
+    catch_unwind(AssertUnwindSafe(work)).map_err(|said| Panicked(text(&*said)))
 }
 
 fn text(said: &(dyn Any + Send)) -> String {

@@ -16,7 +16,7 @@ use crate::{
     cancel::{Cancellation, Canceller},
     db::{Db, WeakDb},
     error::{DbError, PersistError},
-    panic::{Panicked, caught},
+    panic::{Panicked, caught, caught_now},
     stream::Stream,
     transaction::{OpenTransaction, Shown, Transaction, TransactionState, Writes},
 };
@@ -211,14 +211,15 @@ impl Courier for Runner {
     fn show(&self, entry: &Entry) -> Option<Shown> {
         let (db, action) = (self.db.upgrade()?, self.actions.get(&entry.action)?);
         let mut open = OpenTransaction::new(db);
-        match open.write(|writes| (action.show)(&entry.body, writes)) {
-            Ok(()) => Some(open.show(TransactionState::Queued).0),
-            // It may have come to pass before the crash; it is carried out all the same.
-            Err(error) => {
-                tracing::debug!(action = %entry.action, %error, "a queued action is not shown");
-                None
-            }
-        }
+        let written = caught_now(|| open.write(|writes| (action.show)(&entry.body, writes)));
+        let why = match written {
+            Ok(Ok(())) => return Some(open.show(TransactionState::Queued).0),
+            Ok(Err(error)) => error.to_string(),
+            Err(panicked) => panicked.to_string(),
+        };
+        // It may have come to pass before the crash; it is carried out all the same.
+        tracing::debug!(action = %entry.action, why, "a queued action is not shown");
+        None
     }
 
     fn send(&self, outbox: &str, entries: Vec<Entry>) -> Sending {

@@ -52,11 +52,18 @@ where
     async fn run(self, mut sink: Sink) -> Result<(), SourceError> {
         sink.ready();
         let (mut held, mut running) = (Held::default(), FuturesUnordered::new());
+        // What is to be fetched again, a few at a time.
+        let mut again: Vec<Subset> = Vec::new();
         let fetch = |subset: Subset, load: Option<Load>| {
             let fetched = (self.fetch)(subset.clone());
             async move { (subset, load, fetched.await) }
         };
         loop {
+            while running.len() < LOADS_MAX
+                && let Some(subset) = again.pop()
+            {
+                running.push(fetch(subset, None));
+            }
             tokio::select! {
                 biased;
                 Some((subset, load, fetched)) = running.next() => {
@@ -79,8 +86,8 @@ where
                         held.end(&sink, &subset).map_err(|error| fault(&error))?;
                     }
                 },
-                () = self.demand.notified(), if running.is_empty() => {
-                    running.extend(held.subsets().map(|subset| fetch(subset, None)));
+                () = self.demand.notified(), if again.is_empty() => {
+                    again.extend(held.subsets());
                 }
             }
         }

@@ -10,7 +10,7 @@ use wire::{Address, Messages, StreamPath};
 
 use crate::{
     Message, Status, log_with_stream, message, open, run,
-    weather::{Distant, Weather},
+    wrapped::{Weather, Wrapped},
 };
 
 fn box_address() -> StreamPath {
@@ -61,7 +61,7 @@ async fn until(mut is_so: impl FnMut() -> bool) {
 fn a_lost_answer_and_a_later_write_double_nothing() {
     run(|sys| async move {
         let (log, address) = log_with_stream(&sys).await;
-        let (network, disk) = (Distant::new(&log), Arc::new(MemoryLog::new(&sys)));
+        let (network, disk) = (Arc::new(Wrapped::new(&log)), Arc::new(MemoryLog::new(&sys)));
         let builder = StreamDb::builder(network.clone(), address.clone(), &sys);
         let db = builder.outbox(disk, box_address()).with::<Message>().open().unwrap();
         db.ready().await.unwrap();
@@ -138,7 +138,7 @@ fn fields_that_are_left_out_are_emptied_by_a_patch_that_waits() {
     run(|sys| async move {
         let (log, address) = log_with_stream(&sys).await;
         let disk: Arc<dyn Log> = Arc::new(MemoryLog::new(&sys));
-        let network = Distant::new(&log);
+        let network = Arc::new(Wrapped::new(&log));
         let builder = StreamDb::builder(network.clone(), address.clone(), &sys);
         let db = builder.outbox(disk.clone(), box_address()).with::<Item>().open().unwrap();
         db.ready().await.unwrap();
@@ -293,7 +293,7 @@ fn an_outbox_is_bounded_in_bytes_also_for_a_burst() {
     run(|sys| async move {
         let (log, address) = log_with_stream(&sys).await;
         let disk: Arc<dyn Log> = Arc::new(MemoryLog::new(&sys));
-        let network = Distant::new(&log);
+        let network = Arc::new(Wrapped::new(&log));
         network.set(Weather::Down);
         let open = || {
             let builder = StreamDb::builder(network.clone(), address.clone(), &sys);
@@ -334,7 +334,7 @@ fn an_outbox_belongs_to_one_stream() {
             ..log::Create::default()
         };
         let _ = log.create(&second, create).await.unwrap();
-        let network = Distant::new(&log);
+        let network = Arc::new(Wrapped::new(&log));
         let disk: Arc<dyn Log> = Arc::new(MemoryLog::new(&sys));
         let open = |address: &Address| {
             let builder = StreamDb::builder(network.clone(), address.clone(), &sys);
@@ -515,7 +515,7 @@ fn who_waits_for_a_source_that_is_gone_is_told() {
 fn a_write_that_was_compacted_away_hides_nothing() {
     run(|sys| async move {
         let (log, address) = log_with_stream(&sys).await;
-        let (network, disk) = (Distant::new(&log), Arc::new(MemoryLog::new(&sys)));
+        let (network, disk) = (Arc::new(Wrapped::new(&log)), Arc::new(MemoryLog::new(&sys)));
         let phone = || {
             let builder = StreamDb::builder(network.clone(), address.clone(), &sys);
             let builder = builder.client("phone").outbox(disk.clone(), box_address());

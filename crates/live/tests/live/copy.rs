@@ -15,8 +15,7 @@ use wire::{Address, Messages};
 
 use crate::{
     Message, Reply, Status, log_with_stream, message, open, run,
-    weather::{Distant, Weather},
-    wrapped::Wrapped,
+    wrapped::{Weather, Wrapped},
 };
 
 struct Place {
@@ -118,7 +117,7 @@ fn without_a_network_the_rows_are_shown_all_the_same() {
         let place = Place::new(&sys).await;
         place.write(3).await;
         place.keep().await;
-        let network = Distant::new(&place.log);
+        let network = Arc::new(Wrapped::new(&place.log));
         network.set(Weather::Down);
         let db = place.open_over(network.clone());
         let messages = db.rows::<Message>().unwrap();

@@ -11,7 +11,6 @@ mod effects;
 mod on_demand;
 mod outbox;
 mod stream;
-mod weather;
 mod wrapped;
 
 use std::{sync::Arc, time::Duration};

@@ -13,14 +13,14 @@ use wire::{Address, StreamPath};
 
 use crate::{
     Message, Status, log_with_stream, message, open, run,
-    weather::{Distant, Weather},
+    wrapped::{Weather, Wrapped},
 };
 
 /// A device: a log of its own, and a stream far away.
 struct Device {
     sys: Sys,
     disk: Arc<dyn Log>,
-    network: Arc<Distant>,
+    network: Arc<Wrapped>,
     address: Address,
 }
 
@@ -29,7 +29,7 @@ impl Device {
         let (log, address) = log_with_stream(sys).await;
         let other = open(&log, &address, sys);
         let disk: Arc<dyn Log> = Arc::new(MemoryLog::new(sys));
-        (Self { sys: sys.clone(), disk, network: Distant::new(&log), address }, other)
+        (Self { sys: sys.clone(), disk, network: Arc::new(Wrapped::new(&log)), address }, other)
     }
 
     fn open(&self) -> StreamDb {

@@ -4,7 +4,7 @@ use std::{
     fmt,
     sync::{
         Arc,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicU8, AtomicUsize, Ordering},
     },
 };
 
@@ -27,6 +27,18 @@ pub(crate) struct Wrapped {
     pub(crate) reads: Semaphore,
     /// What happens to the next appends, the last one first.
     pub(crate) appends: Mutex<Vec<Fate>>,
+    weather: AtomicU8,
+}
+
+/// How the network to it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Weather {
+    Fine,
+    /// Nothing gets through.
+    Down,
+    /// Appends get through, and their answers do not.
+    Deaf,
 }
 
 /// What happens to an append.
@@ -48,7 +60,16 @@ impl Wrapped {
             read: AtomicUsize::new(0),
             reads: Semaphore::new(Semaphore::MAX_PERMITS),
             appends: Mutex::default(),
+            weather: AtomicU8::new(Weather::Fine as u8),
         }
+    }
+
+    pub(crate) fn set(&self, weather: Weather) {
+        self.weather.store(weather as u8, Ordering::SeqCst);
+    }
+
+    fn is(&self, weather: Weather) -> bool {
+        self.weather.load(Ordering::SeqCst) == weather as u8
     }
 
     /// Lets so many reads through, until others are allowed.
@@ -62,6 +83,10 @@ impl Wrapped {
         *this.appends.lock() = fates;
         Arc::new(this)
     }
+}
+
+fn silence() -> Unavailable {
+    Unavailable::Unreachable("the network is down".into())
 }
 
 impl fmt::Debug for Wrapped {
@@ -98,12 +123,18 @@ impl Log for Wrapped {
     ) -> Answer<'a, Result<Appended, AppendError>> {
         let fate = self.appends.lock().pop().unwrap_or(Fate::Done);
         Box::pin(async move {
+            if self.is(Weather::Down) {
+                return Err(silence().into());
+            }
             match fate {
-                Fate::Done => self.inner.append(address, append).await,
+                Fate::Done => {
+                    let answer = self.inner.append(address, append).await;
+                    if self.is(Weather::Deaf) { Err(silence().into()) } else { answer }
+                }
                 Fate::Fails => Err(Unavailable::Read("broken".into()).into()),
                 Fate::Unheard => {
                     let _ = self.inner.append(address, append).await?;
-                    Err(Unavailable::Unreachable("unheard".into()).into())
+                    Err(silence().into())
                 }
                 Fate::After(other) => {
                     let _ = self.inner.append(address, other).await?;
@@ -120,6 +151,9 @@ impl Log for Wrapped {
         bytes_max: usize,
     ) -> Answer<'a, Result<Chunk, ReadError>> {
         Box::pin(async move {
+            if self.is(Weather::Down) {
+                return Err(silence().into());
+            }
             self.reads.acquire().await.unwrap().forget();
             let chunk = self.inner.read(address, from, bytes_max).await?;
             self.read.fetch_add(chunk.messages().count(), Ordering::Relaxed);
