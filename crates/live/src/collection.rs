@@ -6,7 +6,11 @@ use query::{CollectionId, Dynamic, Key, Row, View};
 use smol_str::SmolStr;
 
 use crate::{
-    changes::Changes, db::Db, error::DbError, row_ref::RowRef, status::Status,
+    changes::Changes,
+    db::Db,
+    error::DbError,
+    row_ref::RowRef,
+    status::{Status, settled},
     transaction::Transaction,
 };
 
@@ -105,12 +109,7 @@ impl<R: 'static> Collection<R> {
     /// # Errors
     /// What its source says, if it has given up.
     pub async fn ready(&self) -> Result<(), SourceFailed> {
-        let mut status = self.db.status(self.id);
-        let is_settled = |status: &Status| matches!(status, Status::Ready | Status::Error(_));
-        match status.wait_for(is_settled).await.as_deref() {
-            Ok(Status::Error(why)) => Err(SourceFailed(why.to_string())),
-            _ => Ok(()),
-        }
+        settled(self.db.status(self.id)).await
     }
 }
 

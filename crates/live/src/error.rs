@@ -1,5 +1,7 @@
 //! What can go wrong.
 
+use std::fmt;
+
 use query::{QueryError, WriteError};
 
 use crate::collection::SourceFailed;
@@ -113,8 +115,8 @@ pub struct PersistError {
 impl PersistError {
     /// An error that will not go away by itself.
     #[must_use]
-    pub fn fatal(why: impl Into<String>) -> Self {
-        Self { why: why.into(), is_retryable: false }
+    pub fn fatal(why: impl fmt::Display) -> Self {
+        Self { why: why.to_string(), is_retryable: false }
     }
 
     /// An error that may go away by itself.

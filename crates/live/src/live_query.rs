@@ -4,10 +4,7 @@ use std::{marker::PhantomData, sync::Arc};
 
 use query::{Footprint, Key, Query, QueryId};
 
-use crate::{
-    changes::Changes, collection::SourceFailed, db::Db, error::DbError, row_ref::RowRef,
-    status::Status,
-};
+use crate::{changes::Changes, db::Db, error::DbError, row_ref::RowRef, status::settled};
 
 /// The rows of a query, as they are now. It is kept up to date until it is dropped.
 #[derive(Debug)]
@@ -60,11 +57,8 @@ impl<R> LiveQuery<R> {
     /// # Errors
     /// What a source says, if it has given up.
     pub async fn ready(&self) -> Result<(), DbError> {
-        for mut status in self.db.statuses(self.id, &self.query) {
-            let is_settled = |status: &Status| matches!(status, Status::Ready | Status::Error(_));
-            if let Ok(Status::Error(why)) = status.wait_for(is_settled).await.as_deref() {
-                return Err(SourceFailed(why.to_string()).into());
-            }
+        for status in self.db.statuses(self.id, &self.query) {
+            settled(status).await?;
         }
         Ok(())
     }

@@ -2,6 +2,10 @@
 
 use std::sync::Arc;
 
+use tokio::sync::watch;
+
+use crate::collection::SourceFailed;
+
 /// How the source of a collection is doing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Status {
@@ -13,4 +17,16 @@ pub enum Status {
     Ready,
     /// Its source has given up.
     Error(Arc<str>),
+}
+
+/// Waits until a source has brought what there is.
+///
+/// # Errors
+/// What it says, if it has given up.
+pub(crate) async fn settled(mut status: watch::Receiver<Status>) -> Result<(), SourceFailed> {
+    let is_settled = |status: &Status| matches!(status, Status::Ready | Status::Error(_));
+    match status.wait_for(is_settled).await.as_deref() {
+        Ok(Status::Error(why)) => Err(SourceFailed(why.to_string())),
+        _ => Ok(()),
+    }
 }

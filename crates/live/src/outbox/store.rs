@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 use smol_str::SmolStr;
 use state::Json;
 use sys::Sys;
-use wire::{Epoch, Messages, Offset, Producer, ProducerId, ProducerSeq, ReadFrom};
+use wire::{ContentType, Epoch, Messages, Offset, Producer, ProducerId, ProducerSeq, ReadFrom};
 
 use crate::stream::Stream;
 use crate::{cancel::Cancellation, caps::READ_BYTES, error::PersistError, retry::Retry};
@@ -83,7 +83,7 @@ impl Store {
             return Err(PersistError::fatal(why));
         }
         create(&stream).await?;
-        let id: ProducerId = "outbox".parse().map_err(|error| fatal(&error))?;
+        let id: ProducerId = "outbox".parse().map_err(PersistError::fatal)?;
         let epoch = sys.clock.unix_ms().get().saturating_mul(1_000) + sys.chance.below(1_000);
         let producer = Producer { id, epoch: Epoch::new(epoch), seq: ProducerSeq::FIRST };
         let name = format!("{:016x}", sys.chance.u64());
@@ -140,7 +140,7 @@ impl Store {
     /// Writes down what waits, and forgets everything before.
     pub(super) async fn compact(&mut self, waiting: &[Entry]) -> Result<(), PersistError> {
         let tail = self.stream.log.head(&self.stream.address).await;
-        let tail = tail.map_err(|error| fatal(&error))?.tail;
+        let tail = tail.map_err(PersistError::fatal)?.tail;
         self.rewrite(waiting, Some(tail)).await.map_err(Refused::into_error)
     }
 
@@ -163,9 +163,9 @@ impl Store {
     /// Appends until it is known what came of it: a repeated append is recognised by its number.
     async fn append(&mut self, lines: &[Line], expected: Option<Offset>) -> Result<(), Refused> {
         let texts: Result<Vec<_>, _> = lines.iter().map(serde_json::to_string).collect();
-        let texts = texts.map_err(|error| Refused::Other(fatal(&error)))?;
+        let texts = texts.map_err(|error| Refused::Other(PersistError::fatal(error)))?;
         let messages = Messages::copied(texts.iter().map(String::as_bytes));
-        let messages = messages.map_err(|error| Refused::Other(fatal(&error)))?;
+        let messages = messages.map_err(|error| Refused::Other(PersistError::fatal(error)))?;
         let mut failures = 0;
         loop {
             let producer = Some(self.producer.clone());
@@ -183,10 +183,10 @@ impl Store {
                     let pause = Retry::default().pause(failures, &self.sys.chance);
                     tracing::warn!(%error, failures, "an outbox cannot write to its own stream");
                     if !self.cancellation.rest(pause, &self.sys).await {
-                        return Err(Refused::Other(fatal(&error)));
+                        return Err(Refused::Other(PersistError::fatal(error)));
                     }
                 }
-                Err(error) => return Err(Refused::Other(fatal(&error))),
+                Err(error) => return Err(Refused::Other(PersistError::fatal(error))),
             }
         }
     }
@@ -208,20 +208,20 @@ impl Store {
                     failures += 1;
                     let pause = Retry::default().pause(failures, &self.sys.chance);
                     if !self.cancellation.rest(pause, &self.sys).await {
-                        return Err(fatal(&error));
+                        return Err(PersistError::fatal(error));
                     }
                 }
-                Err(error) => return Err(fatal(&error)),
+                Err(error) => return Err(PersistError::fatal(error)),
             }
         }
     }
 }
 
 async fn create(stream: &Stream) -> Result<(), PersistError> {
-    let json = "application/json".parse().map_err(|error: wire::BadContentType| fatal(&error))?;
+    let json: ContentType = "application/json".parse().map_err(PersistError::fatal)?;
     let create = Create { content_type: Some(json), ..Create::default() };
     let created = stream.log.create(&stream.address, create).await;
-    created.map(drop).map_err(|error| fatal(&error))
+    created.map(drop).map_err(PersistError::fatal)
 }
 
 impl Found {
@@ -265,7 +265,7 @@ impl Found {
 
 fn entry_line(entry: &Entry) -> Result<Line, PersistError> {
     let body = RawValue::from_string(entry.body.as_str().to_owned());
-    let body = body.map_err(|error| fatal(&error))?;
+    let body = body.map_err(PersistError::fatal)?;
     Ok(Line::Entry(EntryLine { number: entry.number, action: entry.action.clone(), body }))
 }
 
@@ -288,8 +288,4 @@ impl Refused {
             Self::Other(error) => error,
         }
     }
-}
-
-fn fatal(error: &dyn std::fmt::Display) -> PersistError {
-    PersistError::fatal(error.to_string())
 }

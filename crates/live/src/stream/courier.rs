@@ -22,7 +22,7 @@ use crate::{
     db::{Db, WeakDb},
     error::PersistError,
     outbox::{Courier, Entry, Letterbox, Post, Sending, Sent},
-    status::Status,
+    status::settled,
     transaction::{OpenTransaction, Shown, TransactionState, Writer, Written, WrittenKind},
 };
 
@@ -56,7 +56,7 @@ impl Writer for OutboxWriter {
     fn persist(&self, shown: Shown, writes: Vec<Written>) {
         let waiting = writes.iter().map(|write| waiting(&self.writer, write));
         let body = waiting.collect::<Result<Vec<_>, _>>();
-        match body.and_then(|all| Json::of(&all).map_err(|error| fatal(&error))) {
+        match body.and_then(|all| Json::of(&all).map_err(PersistError::fatal)) {
             Ok(body) => self.letterbox.post(Post { action: WRITE.into(), body, shown }),
             Err(error) => shown.settle(Err(error)),
         }
@@ -70,21 +70,20 @@ fn waiting(writer: &StreamWriter, write: &Written) -> Result<Waiting, PersistErr
     let Some(record) = &write.row else { return Ok(waiting) };
     let no_json = || PersistError::fatal("the row cannot be written as JSON");
     let row = codec.encode(record, None).ok_or_else(no_json)?;
-    let raw = |json: &Json| {
-        RawValue::from_string(json.as_str().to_owned()).map_err(|error| fatal(&error))
-    };
+    let raw =
+        |json: &Json| RawValue::from_string(json.as_str().to_owned()).map_err(PersistError::fatal);
     match &write.kind {
         WrittenKind::Insert => waiting.insert = Some(raw(&row)?),
         WrittenKind::Update(columns) => {
             let mut fields: serde_json::Map<String, serde_json::Value> =
-                row.read().map_err(|error| fatal(&error))?;
+                row.read().map_err(PersistError::fatal)?;
             fields.retain(|name, _| columns.iter().any(|column| column == name));
             // A field that is left out has the value that it is left out for.
             for column in columns.iter().filter(|column| row.field(column).is_none()) {
                 let value = serde_json::to_value(&*record.get(column));
-                fields.insert(column.to_string(), value.map_err(|error| fatal(&error))?);
+                fields.insert(column.to_string(), value.map_err(PersistError::fatal)?);
             }
-            waiting.update = Some(raw(&Json::of(&fields).map_err(|error| fatal(&error))?)?);
+            waiting.update = Some(raw(&Json::of(&fields).map_err(PersistError::fatal)?)?);
         }
         WrittenKind::Replace | WrittenKind::Delete => waiting.replace = Some(raw(&row)?),
     }
@@ -136,7 +135,7 @@ impl Courier for StreamCourier {
                 let mutations = all.iter().map(|own| mutation(&self.writer, own, database));
                 mutations.collect::<Result<Vec<_>, _>>()
             })?;
-            open.mutate(mutations).map_err(|error| fatal(&error))
+            open.mutate(mutations).map_err(PersistError::fatal)
         });
         match shown {
             Ok(()) => {
@@ -183,7 +182,7 @@ impl Courier for StreamCourier {
 }
 
 fn read(entry: &Entry) -> Result<Vec<Waiting>, PersistError> {
-    entry.body.read().map_err(|error| fatal(&error))
+    entry.body.read().map_err(PersistError::fatal)
 }
 
 fn mutation(
@@ -197,11 +196,11 @@ fn mutation(
         (Some(row), _) => {
             let row = Json::from(&**row);
             let record = codec.decode(&waiting.key, &row, (collection, database));
-            MutationKind::Insert(record.map_err(|error| fatal(&error))?)
+            MutationKind::Insert(record.map_err(PersistError::fatal)?)
         }
         (None, Some(patch)) => {
             let fields: serde_json::Map<String, serde_json::Value> =
-                serde_json::from_str(patch.get()).map_err(|error| fatal(&error))?;
+                serde_json::from_str(patch.get()).map_err(PersistError::fatal)?;
             let columns = fields.into_iter().map(|(name, value)| (name.into(), value.into()));
             let key = codec.key(&waiting.key, (collection, database));
             MutationKind::Update(key, columns.collect())
@@ -301,9 +300,10 @@ impl Parcel {
         let Some((id, _)) = self.writer.types().and_then(|types| types.values().next()) else {
             return;
         };
-        let mut status = db.status(*id);
+        let status = db.status(*id);
         drop(db);
-        let _ = status.wait_for(|status| matches!(status, Status::Ready | Status::Error(_))).await;
+        // Whichever it is, it is known now.
+        let _ = settled(status).await;
     }
 
     /// As many entries as fit one append.
@@ -326,7 +326,7 @@ impl Parcel {
             last = entry.number;
         }
         let messages = Messages::copied(all.iter().flat_map(Messages::iter));
-        let messages = messages.map_err(|error| fatal(&error))?;
+        let messages = messages.map_err(PersistError::fatal)?;
         Ok(Load { messages, last, base })
     }
 
@@ -336,7 +336,7 @@ impl Parcel {
             return Ok(Appended::Through(last));
         }
         let id: ProducerId =
-            format!("outbox/{}", self.outbox).parse().map_err(|error| fatal(&error))?;
+            format!("outbox/{}", self.outbox).parse().map_err(PersistError::fatal)?;
         let producer = Producer { id, epoch: Epoch::new(last), seq: ProducerSeq::FIRST };
         let append = Append { producer: Some(producer), expected, ..Append::messages(messages) };
         match self.stream.log.append(&self.stream.address, append).await {
@@ -358,13 +358,13 @@ impl Parcel {
         if drafts.is_empty() {
             return Ok(Messages::none());
         }
-        state::transaction(&txid, drafts).map_err(|error| fatal(&error))
+        state::transaction(&txid, drafts).map_err(PersistError::fatal)
     }
 
     /// What a write is by now; nothing if its row is gone.
     fn draft(&self, waiting: &Waiting, rows: &mut Rows) -> Result<Option<Draft>, PersistError> {
-        let type_name: TypeName = waiting.type_name.parse().map_err(|error| fatal(&error))?;
-        let key: state::Key = waiting.key.parse().map_err(|error| fatal(&error))?;
+        let type_name: TypeName = waiting.type_name.parse().map_err(PersistError::fatal)?;
+        let key: state::Key = waiting.key.parse().map_err(PersistError::fatal)?;
         let place = (waiting.type_name.clone(), waiting.key.clone());
         if let Some(row) = &waiting.insert {
             let row = Json::from(&**row);
@@ -414,9 +414,9 @@ fn has_update(entry: &Entry) -> bool {
 
 fn patched(row: Json, patch: &RawValue) -> Result<Json, PersistError> {
     let fields: BTreeMap<String, Box<RawValue>> =
-        serde_json::from_str(patch.get()).map_err(|error| fatal(&error))?;
+        serde_json::from_str(patch.get()).map_err(PersistError::fatal)?;
     fields.iter().try_fold(row, |row, (name, value)| {
-        row.set(name, &Json::from(&**value)).map_err(|error| fatal(&error))
+        row.set(name, &Json::from(&**value)).map_err(PersistError::fatal)
     })
 }
 
@@ -426,8 +426,4 @@ enum Appended {
     Through(u64),
     /// The stream has more than is shown here.
     Moved(Offset),
-}
-
-fn fatal(error: &dyn std::fmt::Display) -> PersistError {
-    PersistError::fatal(error.to_string())
 }

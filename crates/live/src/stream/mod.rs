@@ -38,7 +38,7 @@ use crate::{
     effect::{CURSOR_TYPE, EffectBuilder},
     error::{DbError, PersistError},
     outbox::{self, Letterbox, OutboxStatus},
-    status::Status,
+    status::{Status, settled},
     transaction::Writer,
 };
 
@@ -127,12 +127,7 @@ impl StreamDb {
     /// If the stream cannot be read.
     pub async fn ready(&self) -> Result<(), SourceFailed> {
         let Some((id, _)) = self.shared.types.values().next() else { return Ok(()) };
-        let mut status = self.shared.db.status(*id);
-        let is_settled = |status: &Status| matches!(status, Status::Ready | Status::Error(_));
-        match status.wait_for(is_settled).await.as_deref() {
-            Ok(Status::Error(why)) => Err(SourceFailed(why.to_string())),
-            _ => Ok(()),
-        }
+        settled(self.shared.db.status(*id)).await
     }
 
     /// How many rows of the stream were left out since they do not fit their types. Each was
@@ -183,9 +178,7 @@ impl StreamDb {
         let stream = (self.shared.stream.clone(), self.shared.types.clone());
         EffectBuilder::durable(self.shared.db.clone(), query.into(), name, stream)
     }
-}
 
-impl StreamDb {
     /// Forgets how far a durable effect is, so that it holds no history back; it must not run. One
     /// that is started under this name later begins anew.
     ///

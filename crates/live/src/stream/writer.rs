@@ -105,15 +105,15 @@ impl StreamWriter {
     fn messages(&self, txid: &TxId, writes: &[Written]) -> Result<Messages, PersistError> {
         let drafts = writes.iter().map(|write| self.draft(write));
         let drafts = drafts.collect::<Result<Vec<_>, _>>()?;
-        state::transaction(txid, drafts).map_err(|error| fatal(&error))
+        state::transaction(txid, drafts).map_err(PersistError::fatal)
     }
 
     fn draft(&self, write: &Written) -> Result<Draft, PersistError> {
         let (name, codec) = self.codec(write.collection)?;
-        let type_name: TypeName = name.parse().map_err(|error| fatal(&error))?;
+        let type_name: TypeName = name.parse().map_err(PersistError::fatal)?;
         let key = key_text(&write.key);
         let others = self.others(name, &key);
-        let key: state::Key = key.parse().map_err(|error| fatal(&error))?;
+        let key: state::Key = key.parse().map_err(PersistError::fatal)?;
         let Some(record) = &write.row else { return Ok(Draft::delete(type_name, key)) };
         let no_json = || PersistError::fatal("the row cannot be written as JSON");
         let value = codec.encode(record, others.as_ref()).ok_or_else(no_json)?;
@@ -153,14 +153,14 @@ impl StreamWriter {
 
     /// What a transaction of an outbox is called in the stream.
     pub(super) fn outbox_txid(&self, outbox: &str, number: u64) -> Result<TxId, PersistError> {
-        format!("{}.{outbox}.{number:x}", self.client).parse().map_err(|error| fatal(&error))
+        format!("{}.{outbox}.{number:x}", self.client).parse().map_err(PersistError::fatal)
     }
 
     fn next_txid(&self) -> Result<TxId, PersistError> {
         let number = self.count.fetch_add(1, Ordering::Relaxed);
         // The time tells the lives of a client with a name of its own apart.
         let life = self.sys.clock.unix_ms().get();
-        format!("{}.{life:x}.{number:x}", self.client).parse().map_err(|error| fatal(&error))
+        format!("{}.{life:x}.{number:x}", self.client).parse().map_err(PersistError::fatal)
     }
 
     /// Takes note of what will come back under a txid.
@@ -215,11 +215,11 @@ impl StreamWriter {
 
     /// Removes a row of a type that no collection has, in its own transaction.
     pub(super) async fn remove(&self, type_name: &str, key: &str) -> Result<(), PersistError> {
-        let type_name: TypeName = type_name.parse().map_err(|error| fatal(&error))?;
-        let key: state::Key = key.parse().map_err(|error| fatal(&error))?;
+        let type_name: TypeName = type_name.parse().map_err(PersistError::fatal)?;
+        let key: state::Key = key.parse().map_err(PersistError::fatal)?;
         let txid = self.next_txid()?;
         let messages = state::transaction(&txid, [Draft::delete(type_name, key)]);
-        let stored = self.hand_over(txid, messages.map_err(|error| fatal(&error))?)?;
+        let stored = self.hand_over(txid, messages.map_err(PersistError::fatal)?)?;
         stored.await.unwrap_or_else(|_| Err(PersistError::fatal("the database is closing")))
     }
 
@@ -267,10 +267,6 @@ impl Writer for SharedWriter {
             }
         });
     }
-}
-
-fn fatal(error: &dyn std::fmt::Display) -> PersistError {
-    PersistError::fatal(error.to_string())
 }
 
 /// The key on the wire.
