@@ -448,20 +448,42 @@ fn a_token_opens_what_its_key_allows() {
     assert!(told.contains("the token is unknown"), "{told}");
 }
 
-/// A server to play with, in `dir`, and the first lines it says.
-fn dev(dir: &Path) -> (Child, Vec<String>) {
-    let mut child = Command::new(env!("CARGO_BIN_EXE_headwater"))
-        .current_dir(dir)
-        .arg("dev")
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-    let mut welcome = Vec::new();
-    while !welcome.last().is_some_and(|line: &String| line.contains("live=sse")) {
-        welcome.push(lines.next().expect("the welcome has not ended").unwrap());
+/// A server to play with; it never outlives its handle, and so neither does a failed test.
+struct Dev {
+    child: Child,
+    /// The first lines it says.
+    welcome: Vec<String>,
+}
+
+impl Dev {
+    fn start(dir: &Path, args: &[&str]) -> Self {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_headwater"));
+        command.current_dir(dir).arg("dev").args(args).stdout(Stdio::piped());
+        let mut dev = Self { child: command.spawn().unwrap(), welcome: Vec::new() };
+        let mut lines = BufReader::new(dev.child.stdout.take().unwrap()).lines();
+        while !dev.welcome.last().is_some_and(|line| line.contains("live=sse")) {
+            dev.welcome.push(lines.next().expect("the welcome has not ended").unwrap());
+        }
+        dev
     }
-    (child, welcome)
+
+    fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
+    }
+
+    /// As Ctrl-C would.
+    fn stop(mut self) {
+        self.signal(Signal::INT);
+        assert!(self.child.wait().unwrap().success());
+    }
+}
+
+impl Drop for Dev {
+    fn drop(&mut self) {
+        // Both fail only when the process has already ended, which is what we want.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
 }
 
 /// Runs the lines as a person would who pastes them into a shell.
@@ -490,13 +512,13 @@ async fn do_what_curls_do(client: &Client) {
 #[test]
 fn dev_welcomes_with_lines_that_work() {
     let dir = tempfile::tempdir().unwrap();
-    // Whether we or somebody else has the usual port, it is taken.
+    // Whether we or somebody else has the usual port, it is taken: no other test here uses it.
     let _usual = TcpListener::bind("127.0.0.1:4437");
-    let (mut child, welcome) = dev(dir.path());
-    let text = welcome.join("\n");
-    assert!(welcome.len() < 15 && !text.contains('\x1b'), "{text}");
+    let dev = Dev::start(dir.path(), &[]);
+    let text = dev.welcome.join("\n");
+    assert!(dev.welcome.len() < 15 && !text.contains('\x1b'), "{text}");
     assert!(text.contains("(port 4437 is taken)") && text.contains("in ./.headwater"), "{text}");
-    let curls: Vec<&str> = welcome.iter().map(|line| line.trim()).collect();
+    let curls: Vec<&str> = dev.welcome.iter().map(|line| line.trim()).collect();
     let curls: Vec<&str> = curls.into_iter().filter(|line| line.starts_with("curl ")).collect();
     assert_eq!(curls.len(), 3, "{text}");
     if Command::new("curl").arg("--version").output().is_ok() {
@@ -506,8 +528,7 @@ fn dev_welcomes_with_lines_that_work() {
         let address = url.trim_start_matches("http://").split('/').next().unwrap();
         Runtime::new().unwrap().block_on(do_what_curls_do(&Client::new(address)));
     }
-    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
-    assert!(child.wait().unwrap().success());
+    dev.stop();
     assert!(dir.path().join(".headwater").is_dir());
 }
 
@@ -521,14 +542,14 @@ async fn keys_published(client: &Client) -> usize {
 #[test]
 fn dev_takes_new_keys_at_a_hangup() {
     let dir = tempfile::tempdir().unwrap();
-    let (mut child, welcome) = dev(dir.path());
-    let url = welcome.iter().find_map(|line| line.split_once("http://")).unwrap().1;
+    let dev = Dev::start(dir.path(), &["--listen", "127.0.0.1:0"]);
+    let url = dev.welcome.iter().find_map(|line| line.split_once("http://")).unwrap().1;
     let client = Client::new(url.split([' ', '/']).next().unwrap());
     let rotate = Program::in_dir(dir.path()).args(["keys", "rotate", "--data-dir", ".headwater"]);
     assert_eq!(rotate.run().ok().lines().count(), 2);
     Runtime::new().unwrap().block_on(async {
         assert_eq!(keys_published(&client).await, 1);
-        kill_process(Pid::from_child(&child), Signal::HUP).unwrap();
+        dev.signal(Signal::HUP);
         let renewed = async {
             while keys_published(&client).await != 2 {
                 tokio::time::sleep(Duration::from_millis(5)).await;
@@ -536,8 +557,7 @@ fn dev_takes_new_keys_at_a_hangup() {
         };
         tokio::time::timeout(Duration::from_secs(10), renewed).await.unwrap();
     });
-    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
-    assert!(child.wait().unwrap().success());
+    dev.stop();
 }
 
 /// Makes a stream whose messages stand in frames of their own, in one segment.

@@ -8,11 +8,13 @@ use std::{
     collections::BTreeSet,
     io::{BufRead, BufReader, pipe},
     process::Command,
+    thread,
+    time::Duration,
 };
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 
-use super::{Run, transcript::Transcript};
+use super::{Run, group::ProcessGroup, transcript::Transcript};
 use crate::{
     cargo::{WHOLE_WORKSPACE, cargo},
     metadata::Metadata,
@@ -24,6 +26,9 @@ const CRASH: &str = "crash";
 
 /// Names of integration tests that have a stage of their own.
 const STAGED_TARGETS: [&str; 2] = [SIMULATION, CRASH];
+
+/// A run of cargo that takes longer hangs, and is ended so that the other stages can be run.
+const RUN_TIME_MAX: Duration = Duration::from_secs(20 * 60);
 
 /// Tells the simulation how many seeds to try.
 const SEEDS_VARIABLE: &str = "HEADWATER_SIM_SEEDS";
@@ -83,9 +88,12 @@ fn follow(mut command: Command, metadata: &Metadata) -> Result<Tally> {
     // other, and only their order says what belongs together.
     let (reader, writer) = pipe()?;
     command.stdout(writer.try_clone()?).stderr(writer);
-    let mut child = command.spawn().context("cannot start cargo")?;
+    let mut group = ProcessGroup::spawn(&mut command)?;
     // The command holds our ends of the pipe; while they are open the reader sees no end.
     drop(command);
+    // Whatever a failed test leaves running holds the pipe too, so somebody else than the reader
+    // must see that cargo has ended.
+    let watch = thread::spawn(move || group.finish(RUN_TIME_MAX));
     let mut transcript = Transcript::new(metadata);
     for line in BufReader::new(reader).split(b'\n') {
         let line = line?;
@@ -94,5 +102,11 @@ fn follow(mut command: Command, metadata: &Metadata) -> Result<Tally> {
             println!("{line}");
         }
     }
-    Ok(transcript.finish(child.wait()?.success()))
+    let status = watch.join().expect("waiting does not panic")?;
+    let mut tally = transcript.finish(status.is_some_and(|status| status.success()));
+    if status.is_none() {
+        let minutes = RUN_TIME_MAX.as_secs() / 60;
+        tally.fail("cargo test", &format!("it was ended after {minutes} minutes"));
+    }
+    Ok(tally)
 }

@@ -6,6 +6,7 @@
 
 mod build;
 mod cargo_test;
+mod group;
 mod report;
 mod transcript;
 
