@@ -13,11 +13,10 @@ use query::{
     Change, ChangeKind, CollectionId, Database, Dynamic, Find, Key, Published, Query, QueryId,
     Record, Row, Schema, Tick, TransactionId, View,
 };
-use sys::Sys;
+use sys::{Cancellation, Canceller, Sys};
 use tokio::sync::{Notify, watch};
 
 use crate::{
-    cancel::{Cancellation, Canceller},
     changes::{Changes, Pending},
     collection::Collection,
     effect::EffectBuilder,

@@ -37,7 +37,6 @@
 pub struct Guide;
 
 mod action;
-mod cancel;
 pub mod caps;
 mod changes;
 mod collection;
@@ -59,7 +58,6 @@ mod stream;
 mod transaction;
 
 pub use action::Action;
-pub use cancel::Cancellation;
 pub use changes::Changes;
 pub use collection::{Collection, SourceFailed};
 pub use compact::{CompactError, Compacted, Compaction, Size, compact};
@@ -83,4 +81,5 @@ pub use source::{
 };
 pub use status::Status;
 pub use stream::{StreamDb, StreamDbBuilder, TxIdTimeout};
+pub use sys::Cancellation;
 pub use transaction::{OpenTransaction, Transaction, TransactionState, Writes};

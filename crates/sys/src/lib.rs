@@ -14,12 +14,14 @@
 //! ```
 #![allow(clippy::disallowed_methods, reason = "this is the room the bans point to")]
 
+mod cancel;
 mod chance;
 mod clock;
 mod crew;
 pub mod disk;
 mod spawn;
 
+pub use cancel::{Cancellation, Canceller};
 pub use chance::{Chance, HashSeed};
 pub use clock::{Clock, Elapsed, UnixMs};
 pub use crew::Crew;

@@ -9,8 +9,8 @@ use wake::{SubscriptionId, Subscriptions, WakeNotice};
 
 use super::{
     Answer, ClaimRefused, Finish, Ran, RunError, Session, Setbacks, WebhookLifecycle,
-    cancel::{Stop, Stopper},
     run::run_until,
+    stop::{Stop, Stopper},
 };
 use crate::caps::{
     RELEASE_PATIENCE, REQUEST_PATIENCE_DEFAULT, RETRIES_PER_LEASE, WAKES_UNDER_WAY_DEFAULT,

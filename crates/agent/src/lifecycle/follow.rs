@@ -8,7 +8,7 @@ use thiserror::Error;
 
 use super::{
     ClaimRefused, FeedError, Finish, Ran, RunError, RunnerLifecycle, Session, WakeFeed,
-    cancel::Stop, run::run_until,
+    run::run_until, stop::Stop,
 };
 use crate::caps::{FOLLOW_LOOK, FOLLOW_PAUSE, RELEASE_PATIENCE};
 

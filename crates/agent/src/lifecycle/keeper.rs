@@ -6,14 +6,14 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use sys::Sys;
+use sys::{Canceller, Sys};
 use tokio::sync::{mpsc, oneshot};
 use wake::caps::LEASE_MAX;
 use wire::{Offset, StreamPath};
 
 use super::{
     Answer, Cancellation, Checkpoint, CheckpointError, Completed, Finish, Lease, Lost, Regression,
-    ReportRefused, RunnerLifecycle, Session, cancel::Canceller,
+    ReportRefused, RunnerLifecycle, Session,
 };
 use crate::caps::{HEARTBEATS_PER_LEASE, REPORTS_WAITING_MAX, RETRIES_PER_LEASE};
 

@@ -16,7 +16,6 @@
 //! of a pulled subscription, [`run_wakes`] works until there is none, and [`follow_wakes`] does
 //! both for ever. [`follow_wakes_until`] and [`WebhookDesk::close`] stop in good order.
 
-mod cancel;
 mod contract;
 mod desk;
 mod drain;
@@ -29,9 +28,9 @@ mod reports;
 mod run;
 mod session;
 mod setbacks;
+mod stop;
 mod webhook;
 
-pub use cancel::Cancellation;
 pub use contract::{
     Answer, Checkpoint, ClaimRefused, Completed, Finish, Lease, Lost, ReportRefused,
     RunnerLifecycle,
@@ -45,4 +44,5 @@ pub use pull::{BadWorker, PullWakeLifecycle};
 pub use run::{Ran, RunError, run_wakes, run_with_lifecycle};
 pub use session::{CheckpointError, Regression, Session};
 pub use setbacks::Setbacks;
+pub use sys::Cancellation;
 pub use webhook::WebhookLifecycle;

@@ -6,12 +6,12 @@ use log::{Append, AppendError, Outcome};
 use query::{Key, Value};
 use smol_str::SmolStr;
 use state::{BadName, Draft, Json, TxId, TypeName};
-use sys::Sys;
+use sys::{Cancellation, Sys};
 use tokio::sync::{mpsc, oneshot};
 use wire::{Epoch, Producer, ProducerId, ProducerSeq};
 
 use super::{EventId, cursor::Cursor};
-use crate::{cancel::Cancellation, retry::Retry, stream::Stream};
+use crate::{retry::Retry, stream::Stream};
 
 /// Rows for [`Context::commit`](super::Context::commit).
 #[derive(Debug, Default)]

@@ -8,11 +8,10 @@ use std::{
 
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use query::Key;
-use sys::Sys;
+use sys::{Cancellation, Sys};
 
 use super::{Context, Event, EventId, HandlerError, Handlers, Settings, acker::AckerHandle};
 use crate::{
-    cancel::Cancellation,
     caps::EVENTS_WAITING_MAX,
     panic::{Panicked, caught},
 };

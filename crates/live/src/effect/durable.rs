@@ -13,7 +13,7 @@
 use query::{Change, Database, Query, QueryId};
 use smol_str::SmolStr;
 use state::{Entry, Start as TickStart};
-use sys::Sys;
+use sys::{Cancellation, Sys};
 
 use super::{
     Event, Handlers, Settings,
@@ -22,7 +22,6 @@ use super::{
     driver::{self, Feed},
 };
 use crate::{
-    cancel::Cancellation,
     caps::CURSOR_LAG_MAX,
     db::Db,
     retry::Retry,

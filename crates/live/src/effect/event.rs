@@ -6,7 +6,9 @@ use query::{Change, ChangeKind, Key, Row};
 use smol_str::SmolStr;
 
 use super::acker::{AckerHandle, CommitError, Rows};
-use crate::{cancel::Cancellation, row_ref::RowRef};
+use sys::Cancellation;
+
+use crate::row_ref::RowRef;
 
 /// A row entered, changed in or left a query.
 pub struct Event<R> {

@@ -10,7 +10,7 @@ mod memory;
 use std::{fmt, future::Future, pin::Pin, sync::Arc};
 
 use query::{ChangeKind, Query};
-use sys::Task;
+use sys::{Cancellation, Canceller, Task};
 
 pub(crate) use self::cursor::{TYPE as CURSOR_TYPE, position as cursor_position};
 pub use self::{
@@ -18,7 +18,6 @@ pub use self::{
     event::{Context, Event, EventId, HandlerError},
 };
 use crate::{
-    cancel::{Cancellation, Canceller},
     caps::CONCURRENCY_MAX,
     db::Db,
     error::DbError,

@@ -12,8 +12,9 @@ use tokio::sync::watch;
 use wire::Address;
 
 use super::{Courier, Entry, Letterbox, OutboxState, OutboxStatus, Post, Sending, Sent, start};
+use sys::{Cancellation, Canceller};
+
 use crate::{
-    cancel::{Cancellation, Canceller},
     db::{Db, WeakDb},
     error::{DbError, PersistError},
     panic::{Panicked, caught, caught_now},

@@ -17,7 +17,7 @@ use std::{collections::VecDeque, fmt, future::Future, pin::Pin, sync::Arc};
 
 use smol_str::SmolStr;
 use state::Json;
-use sys::Sys;
+use sys::{Cancellation, Sys};
 use tokio::sync::{
     Notify,
     mpsc::{self, error::TrySendError},
@@ -28,7 +28,6 @@ pub use self::actions::{Delivery, Outbox, OutboxBuilder};
 pub(crate) use self::store::Entry;
 use self::store::Store;
 use crate::{
-    cancel::Cancellation,
     caps::{OUTBOX_BYTES_MAX, OUTBOX_ENTRIES_MAX, OUTGOING_MAX},
     error::PersistError,
     retry::Retry,

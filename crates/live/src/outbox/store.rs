@@ -10,11 +10,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use smol_str::SmolStr;
 use state::Json;
-use sys::Sys;
+use sys::{Cancellation, Sys};
 use wire::{ContentType, Epoch, Messages, Offset, Producer, ProducerId, ProducerSeq, ReadFrom};
 
 use crate::stream::Stream;
-use crate::{cancel::Cancellation, caps::READ_BYTES, error::PersistError, retry::Retry};
+use crate::{caps::READ_BYTES, error::PersistError, retry::Retry};
 
 /// Something to be sent.
 #[derive(Clone, Debug)]

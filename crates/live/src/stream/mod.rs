@@ -16,7 +16,7 @@ use log::Log;
 use parking_lot::Mutex;
 use query::{CollectionId, Dynamic, Row, Schema};
 use smol_str::SmolStr;
-use sys::{Sys, Task};
+use sys::{Cancellation, Canceller, Sys, Task};
 use tokio::sync::watch;
 use wire::Address;
 
@@ -32,7 +32,6 @@ use self::{
     writer::{SharedWriter, StreamWriter},
 };
 use crate::{
-    cancel::{Cancellation, Canceller},
     collection::{Collection, SourceFailed},
     db::Db,
     effect::{CURSOR_TYPE, EffectBuilder},

@@ -2,13 +2,12 @@
 
 use log::{Append, AppendError};
 use state::TxId;
-use sys::Sys;
+use sys::{Cancellation, Sys};
 use tokio::sync::{mpsc, oneshot};
 use wire::{Epoch, Messages, Producer, ProducerId, ProducerSeq};
 
 use super::Stream;
 use crate::{
-    cancel::Cancellation,
     caps::{OUTGOING_BYTES_MAX, OUTGOING_MAX},
     error::PersistError,
     retry::Retry,

@@ -13,8 +13,9 @@ use super::{
     seen::Seen,
     writer::StreamWriter,
 };
+use sys::Cancellation;
+
 use crate::{
-    cancel::Cancellation,
     caps::{COPY_IDLE, READ_BYTES},
     db::Db,
     retry::Retry,

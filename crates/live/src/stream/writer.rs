@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use query::{CollectionId, Key, TransactionId, Value};
 use smol_str::SmolStr;
 use state::{Control, Draft, Entry, Json, Start, TxId, TypeName};
-use sys::Sys;
+use sys::{Cancellation, Sys};
 use tokio::sync::{
     mpsc::{self, error::TrySendError},
     oneshot,
@@ -20,7 +20,6 @@ use wire::{Messages, Offset};
 
 use super::{Codec, Stream, Types, outlet::Outgoing, seen::Seen};
 use crate::{
-    cancel::Cancellation,
     caps::{OUTGOING_MAX, TXID_WAIT_DEFAULT},
     error::PersistError,
     retry::Retry,
