@@ -1,0 +1,1 @@
+//! Model adapters, one module for each wire.
