@@ -6,6 +6,7 @@
 
 mod event;
 mod message;
+pub mod ours;
 mod run;
 
 pub use event::*;
