@@ -3,6 +3,7 @@
 pub mod agui;
 pub mod caps;
 mod id;
+pub mod machine;
 mod message;
 mod model;
 mod tool;

@@ -18,6 +18,10 @@ pub const PROVIDER_RESULT: &str = "providerResult";
 /// Whether the provider keeps the thoughts to itself, on the start of their message.
 pub const REDACTED: &str = "redacted";
 
+/// The name of the custom event that tells of arguments that a person has changed:
+/// `{ "toolCallId": .., "arguments": .. }`.
+pub const EDITED: &str = "headwater.tool-call-edited";
+
 /// What the metadata of an event says under one of the names above.
 #[must_use]
 pub fn get<'a>(event: &'a Event, name: &str) -> Option<&'a Value> {

@@ -183,3 +183,20 @@ pub struct Usage {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cache_write_input_tokens: Option<u64>,
 }
+
+impl Usage {
+    /// Adds what something else has cost.
+    pub fn add(&mut self, other: &Self) {
+        let add = |sum: &mut Option<u64>, more: Option<u64>| {
+            if let Some(more) = more {
+                *sum = Some(sum.unwrap_or(0).saturating_add(more));
+            }
+        };
+        add(&mut self.input_tokens, other.input_tokens);
+        add(&mut self.output_tokens, other.output_tokens);
+        add(&mut self.total_tokens, other.total_tokens);
+        add(&mut self.reasoning_tokens, other.reasoning_tokens);
+        add(&mut self.cached_input_tokens, other.cached_input_tokens);
+        add(&mut self.cache_write_input_tokens, other.cache_write_input_tokens);
+    }
+}
