@@ -41,7 +41,7 @@ pub use self::{
     misfed::{BadModelEvent, Misfed},
     output::{BadSchema, Output},
     state::{Done, Failure, Saved},
-    strategy::{Progress, Strategy},
+    strategy::{LoopState, Strategy},
 };
 use crate::{
     Id, Message, ModelError, ModelErrorKind, ModelEvent, ModelName, Place, Request, Role, Settings,
@@ -431,11 +431,11 @@ impl Machine {
     }
 
     fn goes_on(&self) -> bool {
-        self.plan.strategy.goes_on(&self.state.progress())
+        self.plan.strategy.goes_on(&self.state.loop_state())
     }
 
     fn has_turns_left(&self) -> bool {
-        Strategy::All(Vec::new()).goes_on(&self.state.progress())
+        Strategy::All(Vec::new()).goes_on(&self.state.loop_state())
     }
 
     /// Ends the run in the middle of things: what was said stays, open calls are cancelled.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{calls::Batch, strategy::Progress, turn::Turn};
+use super::{calls::Batch, strategy::LoopState, turn::Turn};
 use crate::{Id, Message, ModelError, ModelName, Part, StopReason, Usage};
 
 /// A run that was saved. It goes on with [`Machine::restore`](super::Machine::restore).
@@ -115,8 +115,8 @@ impl State {
         Id::from(format!("{}:{}", self.run_id, self.turns + 1))
     }
 
-    pub(super) fn progress(&self) -> Progress<'_> {
-        Progress {
+    pub(super) fn loop_state(&self) -> LoopState<'_> {
+        LoopState {
             turns: self.turns,
             messages: &self.messages,
             stop: self.stop.as_ref(),

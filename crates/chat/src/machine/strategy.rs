@@ -19,12 +19,12 @@ pub enum Strategy {
     /// As long as all of these go on.
     All(Vec<Self>),
     /// As long as it says so.
-    When(Arc<dyn Fn(&Progress<'_>) -> bool + Send + Sync>),
+    When(Arc<dyn Fn(&LoopState<'_>) -> bool + Send + Sync>),
 }
 
 /// How far a run has come.
 #[derive(Clone, Copy, Debug)]
-pub struct Progress<'a> {
+pub struct LoopState<'a> {
     /// Model turns made.
     pub turns: u32,
     /// The conversation.
@@ -40,17 +40,17 @@ pub struct Progress<'a> {
 impl Strategy {
     /// As long as `rule` says so.
     #[must_use]
-    pub fn when(rule: impl Fn(&Progress<'_>) -> bool + Send + Sync + 'static) -> Self {
+    pub fn when(rule: impl Fn(&LoopState<'_>) -> bool + Send + Sync + 'static) -> Self {
         Self::When(Arc::new(rule))
     }
 
     /// Whether there is another turn.
     #[must_use]
-    pub fn goes_on(&self, progress: &Progress<'_>) -> bool {
+    pub fn goes_on(&self, progress: &LoopState<'_>) -> bool {
         progress.turns < TURNS_MAX && self.allows(progress)
     }
 
-    fn allows(&self, progress: &Progress<'_>) -> bool {
+    fn allows(&self, progress: &LoopState<'_>) -> bool {
         match self {
             Self::TurnsMax(turns) => progress.turns < *turns,
             Self::Until(reasons) => !progress.stop.is_some_and(|stop| reasons.contains(stop)),
