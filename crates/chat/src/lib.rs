@@ -6,6 +6,7 @@ mod id;
 mod message;
 mod model;
 mod tool;
+pub mod verify;
 
 pub use agui::Usage;
 pub use id::Id;
@@ -17,3 +18,4 @@ pub use model::{
 pub use tool::{
     Admission, Approval, BadArguments, DuplicateTool, Effect, Place, Tool, ToolSpec, Toolbox,
 };
+pub use verify::{OrderError, Verifier};
