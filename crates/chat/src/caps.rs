@@ -30,3 +30,11 @@ pub const COMPLAINTS_MAX: usize = 8;
 pub const EVENTS_WAITING_MAX: usize = 256;
 /// Events of its own that a tool may have waiting.
 pub const TOOL_EVENTS_WAITING_MAX: usize = 64;
+/// Ids of one kind that the events of one run are checked for.
+pub const VERIFIED_IDS_MAX: usize = 1 << 20;
+/// Messages of one transcript.
+pub const TRANSCRIPT_MESSAGES_MAX: usize = 1 << 20;
+/// Parts of one message of a transcript.
+pub const TRANSCRIPT_PARTS_MAX: usize = 1 << 16;
+/// Bytes of text in one transcript.
+pub const TRANSCRIPT_BYTES_MAX: usize = 1 << 30;

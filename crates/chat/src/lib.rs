@@ -7,6 +7,7 @@ pub mod machine;
 mod message;
 mod model;
 mod tool;
+pub mod verify;
 
 pub use agui::Usage;
 pub use id::Id;
@@ -18,3 +19,4 @@ pub use model::{
 pub use tool::{
     Admission, Approval, BadArguments, DuplicateTool, Effect, Place, Tool, ToolSpec, Toolbox,
 };
+pub use verify::{OrderError, Verifier};
