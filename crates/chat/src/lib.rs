@@ -15,5 +15,9 @@ pub use model::{
     ModelStream, OutputSpec, Request, Settings, StopReason, Structured, ThinkingEffort, ToolChoice,
 };
 pub use tool::{
-    Admission, Approval, BadArguments, DuplicateTool, Effect, Place, Tool, ToolSpec, Toolbox,
+    Admission, Approval, BadArguments, BadOutput, BadSchema, BadTool, Conversation, DuplicateTool,
+    Effect, IntoContent, NoConversation, Place, Progress, Schema, Tool, ToolBuilder, ToolContext,
+    ToolError, ToolEvent, ToolEvents, ToolEventsReader, ToolOutcome, ToolSpec, Toolbox,
 };
+#[doc(hidden)]
+pub use {schemars, serde, serde_json};
