@@ -72,6 +72,10 @@ impl ToolBuilder<Value> {
     /// What its arguments are. Set it before `approve_when`.
     pub fn input<T: DeserializeOwned + JsonSchema>(mut self) -> ToolBuilder<T> {
         self.spec.input = Schema::value_of::<T>();
+        if let Value::Object(fields) = &mut self.spec.input {
+            // The name of a type tells a model nothing, and costs tokens in every turn.
+            fields.remove("title");
+        }
         let Self { spec, approval, .. } = self;
         ToolBuilder { spec, approval, arguments: PhantomData }
     }

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod arguments;
+mod attribute;
 mod call;
 
 use chat::{ToolContext, ToolOutcome, agui::Content};
