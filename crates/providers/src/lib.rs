@@ -1,6 +1,11 @@
 //! Model adapters, one module for each wire.
 #![allow(dead_code, reason = "the wires that use it come one by one")]
 
+pub mod caps;
+mod key;
+pub mod lines;
+pub mod sse;
 mod wire;
 
+pub use key::Key;
 pub use wire::Decoder;
