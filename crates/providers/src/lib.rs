@@ -5,7 +5,9 @@ pub mod caps;
 mod key;
 pub mod lines;
 pub mod sse;
+mod transport;
 mod wire;
 
 pub use key::Key;
+pub use transport::{PlainHttp, TransportSettings};
 pub use wire::Decoder;

@@ -3,8 +3,10 @@
 use std::fmt;
 
 use bytes::Bytes;
-use chat::{ModelError, ModelEvent, Request};
+use chat::{ModelError, ModelErrorKind, ModelEvent, Request};
 use http::{HeaderName, HeaderValue, StatusCode};
+
+use crate::caps::QUOTE_CHARS_MAX;
 
 /// How one provider's API speaks.
 pub(crate) trait Wire: Send + Sync + fmt::Debug + 'static {
@@ -45,6 +47,12 @@ pub trait Decoder: Send + fmt::Debug {
     /// # Errors
     /// `Truncated` unless the wire said that it was whole.
     fn finish(&mut self, out: &mut Vec<ModelEvent>) -> Result<(), ModelError>;
+
+    /// Whether the wire said that nothing follows. A connection that stays open is not waited for
+    /// then.
+    fn is_done(&self) -> bool {
+        false
+    }
 }
 
 /// A request in a provider's words. It is always a POST of JSON.
@@ -65,4 +73,27 @@ pub(crate) enum Framing {
     Sse,
     /// One JSON value on each line.
     Lines,
+}
+
+/// What a status that is no 2xx means, where the body does not say more.
+pub(crate) fn kind_of(status: StatusCode) -> ModelErrorKind {
+    match status.as_u16() {
+        401 | 403 => ModelErrorKind::Unauthorized,
+        404 => ModelErrorKind::UnknownModel,
+        408 => ModelErrorKind::TimedOut,
+        429 => ModelErrorKind::RateLimited,
+        // A conflict is about a lock of the provider's, not about what was asked.
+        409 | 500.. => ModelErrorKind::Unavailable,
+        _ => ModelErrorKind::BadRequest,
+    }
+}
+
+/// The start of what a provider said, fit for an error.
+pub(crate) fn quote(body: &[u8]) -> String {
+    let text = String::from_utf8_lossy(body);
+    let text = text.trim();
+    match text.char_indices().nth(QUOTE_CHARS_MAX) {
+        Some((end, _)) => format!("{:?}…", &text[..end]),
+        None => format!("{text:?}"),
+    }
 }
