@@ -6,6 +6,7 @@ mod id;
 pub mod machine;
 mod message;
 mod model;
+mod run;
 mod tool;
 pub mod verify;
 
@@ -51,6 +52,7 @@ pub use model::{
     Abilities, Block, BlockKind, Model, ModelError, ModelErrorKind, ModelEvent, ModelName,
     ModelStream, OutputSpec, Request, Settings, StopReason, Structured, ThinkingEffort, ToolChoice,
 };
+pub use run::{BadChat, BeforeTool, Chat, ChatError, Finished, Middleware, Run, chat};
 pub use tool::{
     Admission, Approval, BadArguments, BadOutput, BadSchema, BadTool, Conversation, DuplicateTool,
     Effect, IntoContent, NoConversation, Place, Progress, Schema, Tool, ToolBuilder, ToolContext,
