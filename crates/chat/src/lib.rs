@@ -2,10 +2,13 @@
 
 pub mod agui;
 pub mod caps;
+pub mod convert;
 mod id;
 mod message;
 mod model;
 mod tool;
+mod transcript;
+pub mod ui;
 pub mod verify;
 
 pub use agui::Usage;
@@ -18,4 +21,5 @@ pub use model::{
 pub use tool::{
     Admission, Approval, BadArguments, DuplicateTool, Effect, Place, Tool, ToolSpec, Toolbox,
 };
+pub use transcript::{Transcript, TranscriptError};
 pub use verify::{OrderError, Verifier};
