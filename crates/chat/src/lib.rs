@@ -2,12 +2,15 @@
 
 pub mod agui;
 pub mod caps;
+pub mod convert;
 mod id;
 pub mod machine;
 mod message;
 mod model;
 mod run;
 mod tool;
+mod transcript;
+pub mod ui;
 pub mod verify;
 
 pub use agui::Usage;
@@ -58,6 +61,7 @@ pub use tool::{
     Effect, IntoContent, NoConversation, Place, Progress, Schema, Tool, ToolBuilder, ToolContext,
     ToolError, ToolEvent, ToolEvents, ToolEventsReader, ToolOutcome, ToolSpec, Toolbox,
 };
+pub use transcript::{Transcript, TranscriptError};
 pub use verify::{OrderError, Verifier};
 #[doc(hidden)]
 pub use {schemars, serde, serde_json};
