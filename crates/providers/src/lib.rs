@@ -1,1 +1,3 @@
-//! Model adapters, one module for each wire.
+//! Model adapters, one module for each wire, and a model that needs none.
+
+pub mod scripted;
