@@ -1,9 +1,12 @@
 //! Model adapters, one module for each wire.
 #![allow(dead_code, reason = "the wires that use it come one by one")]
 
+pub mod anthropic;
 pub mod caps;
+mod inexpressible;
 mod key;
 pub mod lines;
+mod pieces;
 pub mod sse;
 mod transport;
 mod wire;

@@ -1,0 +1,14 @@
+//! Anthropic: the Messages API.
+//!
+//! [`AnthropicDecoder`] reads an answer: blocks by their index, thoughts with their signatures,
+//! tools that Anthropic runs with what came of them as the wire writes it, so that it can be sent
+//! back. Only `message_stop`, or a stop reason with every block ended, makes an answer whole.
+
+mod decode;
+mod failure;
+mod frame;
+
+pub use decode::AnthropicDecoder;
+
+/// What errors and model names call it.
+const PROVIDER: &str = "anthropic";
