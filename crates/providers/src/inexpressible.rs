@@ -3,6 +3,7 @@
 use std::fmt;
 
 use chat::{ModelError, ModelErrorKind};
+use serde_json::{Map, Value};
 
 /// What a provider has no words for.
 #[derive(Debug, PartialEq, Eq)]
@@ -50,4 +51,22 @@ impl Inexpressible {
         let message = format!("the schema of {subject} has, at {at}, {what}; {remedy}");
         ModelError::new(provider, ModelErrorKind::Unsupported, message)
     }
+}
+
+/// The schema with what a provider cannot hold anybody to as words in its description.
+pub(crate) fn with_hints(
+    mut schema: Map<String, Value>,
+    hints: &[(&str, &Value)],
+) -> Map<String, Value> {
+    if hints.is_empty() {
+        return schema;
+    }
+    let hints: Vec<_> = hints.iter().map(|(key, value)| format!("{key}: {value}")).collect();
+    let mut description = match schema.get("description") {
+        Some(Value::String(text)) => format!("{text} "),
+        _ => String::new(),
+    };
+    description.push_str(&format!("{{{}}}", hints.join(", ")));
+    schema.insert("description".to_owned(), Value::String(description));
+    schema
 }

@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "the wires that use it come one by one")]
 
 pub mod anthropic;
+mod call_id;
 pub mod caps;
 mod inexpressible;
 mod key;

@@ -4,9 +4,17 @@
 //! tools that Anthropic runs with what came of them as the wire writes it, so that it can be sent
 //! back. Only `message_stop`, or a stop reason with every block ended, makes an answer whole.
 
+mod body;
 mod decode;
+mod encode;
 mod failure;
 mod frame;
+mod generation;
+mod schema;
+#[cfg(test)]
+mod tests;
+mod turns;
+mod wire;
 
 pub use decode::AnthropicDecoder;
 
