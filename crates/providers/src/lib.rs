@@ -4,6 +4,7 @@
 pub mod anthropic;
 mod call_id;
 pub mod caps;
+pub mod gemini;
 mod inexpressible;
 mod key;
 pub mod lines;
