@@ -41,7 +41,10 @@ pub(crate) fn read(uri: &Uri, headers: &HeaderMap, body: &[u8]) -> Result<Asked,
         Wire::Chat | Wire::Responses if !has("authorization") => return Err(Refusal::BadKey),
         Wire::Chat if !is_list("messages") => return Err(bad("messages: too short")),
         Wire::Responses if body["input"].is_null() => return Err(bad("input: required")),
-        Wire::Anthropic if !has("x-api-key") => return Err(Refusal::BadKey),
+        // The documents name the first, the SDK sends the second.
+        Wire::Anthropic if !has("x-api-key") && !has("authorization") => {
+            return Err(Refusal::BadKey);
+        }
         Wire::Anthropic if !has("anthropic-version") => {
             return Err(bad("anthropic-version: header is required"));
         }
