@@ -19,6 +19,7 @@ pub mod sse;
 mod transport;
 mod wire;
 
+pub use anthropic::Anthropic;
 pub use by_name::by_name;
 pub use key::Key;
 pub use ollama::Ollama;

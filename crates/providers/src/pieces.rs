@@ -6,8 +6,6 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, value::RawValue};
 
-use crate::caps::QUOTE_CHARS_MAX;
-
 /// A string of a frame, borrowed from it unless it holds escapes. In an `Option`, serde borrows
 /// this where it would copy a `Cow`.
 #[derive(Debug, Default, Deserialize)]
@@ -20,15 +18,6 @@ impl Deref for Words<'_> {
     fn deref(&self) -> &str {
         &self.0
     }
-}
-
-/// The start of a text, short enough for an error.
-pub(crate) fn quote(text: &str) -> String {
-    let mut start: String = text.chars().take(QUOTE_CHARS_MAX).collect();
-    if start.len() < text.len() {
-        start.push('…');
-    }
-    format!("{start:?}")
 }
 
 /// A body, and in it the fields that the caller has chosen: they win, object by object.
@@ -108,12 +97,5 @@ mod tests {
         for (written, expected) in rows {
             assert_eq!(arguments(written).get(), expected, "of {written:?}");
         }
-    }
-
-    #[test]
-    fn a_quote_is_short_and_whole() {
-        assert_eq!(quote("ä\n"), "\"ä\\n\"");
-        let long = "ä".repeat(QUOTE_CHARS_MAX + 1);
-        assert_eq!(quote(&long).chars().count(), QUOTE_CHARS_MAX + 3);
     }
 }

@@ -70,7 +70,9 @@ fn read_prompt() -> Result<String, Failure> {
     let read = input.lock().take(PROMPT_BYTES_MAX + 1).read_to_string(&mut prompt);
     read.map_err(|error| Failure::about("the question cannot be read", error))?;
     if prompt.len() as u64 > PROMPT_BYTES_MAX {
-        return Err(Failure::usage(format!("the question is longer than {PROMPT_BYTES_MAX} bytes")));
+        return Err(Failure::usage(format!(
+            "the question is longer than {PROMPT_BYTES_MAX} bytes"
+        )));
     }
     if prompt.trim().is_empty() {
         return Err(Failure::usage("the question is empty"));

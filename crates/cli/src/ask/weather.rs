@@ -11,9 +11,8 @@ pub(crate) async fn weather(
     city: String,
 ) -> String {
     let letters = city.trim().to_lowercase();
-    let number = letters.bytes().fold(7_u32, |sum, byte| {
-        sum.wrapping_mul(31).wrapping_add(u32::from(byte))
-    });
+    let number =
+        letters.bytes().fold(7_u32, |sum, byte| sum.wrapping_mul(31).wrapping_add(u32::from(byte)));
     let degrees = i64::from(number % 28) - 3;
     let skies = match degrees {
         ..2 => SKIES[5],

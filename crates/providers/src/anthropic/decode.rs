@@ -9,7 +9,7 @@ use super::{
     PROVIDER, failure,
     frame::{ContentBlock, Counts, Delta, Frame, Start},
 };
-use crate::{Decoder, caps::BLOCKS_MAX, pieces::quote};
+use crate::{Decoder, caps::BLOCKS_MAX, wire::quote};
 
 /// Reads one answer of Anthropic's Messages API.
 #[derive(Debug, Default)]
@@ -382,6 +382,6 @@ fn value_of(raw: &RawValue) -> Value {
 }
 
 fn malformed(what: impl fmt::Display, data: &str) -> ModelError {
-    let message = format!("{what}, in {}", quote(data));
+    let message = format!("{what}, in {}", quote(data.as_bytes()));
     ModelError::new(PROVIDER, ModelErrorKind::Malformed, message)
 }

@@ -7,13 +7,14 @@ use super::{
     PROVIDER,
     frame::{Failure, Refusal},
 };
-use crate::pieces::quote;
+use crate::wire::{kind_of as kind_of_status, quote};
 
 /// An error event in the middle of an answer.
 pub(super) fn of_event(failure: Option<&Failure<'_>>) -> ModelError {
     let kind = failure.and_then(|failure| failure.kind.as_deref()).unwrap_or("api_error");
     let message = failure.and_then(|failure| failure.message.as_deref()).unwrap_or_default();
-    ModelError::new(PROVIDER, kind_of(kind), format!("{message} ({kind})"))
+    let meaning = kind_of(kind).unwrap_or(ModelErrorKind::Unavailable);
+    ModelError::new(PROVIDER, meaning, format!("{message} ({kind})"))
 }
 
 /// An answer that is no 2xx.
@@ -21,15 +22,8 @@ pub(super) fn of_answer(status: StatusCode, body: &[u8]) -> ModelError {
     let refusal = serde_json::from_slice::<Refusal<'_>>(body).ok();
     let word = refusal.as_ref().and_then(|refusal| refusal.error.kind.as_deref());
     let said = refusal.as_ref().and_then(|refusal| refusal.error.message.as_deref());
-    let kind = match status.as_u16() {
-        401 | 403 => ModelErrorKind::Unauthorized,
-        402 | 429 => ModelErrorKind::RateLimited,
-        404 => ModelErrorKind::UnknownModel,
-        408 | 504 => ModelErrorKind::TimedOut,
-        status if status >= 500 => ModelErrorKind::Unavailable,
-        _ => word.map_or(ModelErrorKind::BadRequest, kind_of),
-    };
-    let said = said.map_or_else(|| quote(&String::from_utf8_lossy(body)), str::to_owned);
+    let kind = word.and_then(kind_of).unwrap_or_else(|| kind_of_status(status));
+    let said = said.map_or_else(|| quote(body), str::to_owned);
     let message = match kind {
         ModelErrorKind::Unauthorized => format!("{said} ({status}); check ANTHROPIC_API_KEY"),
         _ => format!("{said} ({status})"),
@@ -37,15 +31,16 @@ pub(super) fn of_answer(status: StatusCode, body: &[u8]) -> ModelError {
     ModelError::new(PROVIDER, kind, message)
 }
 
-fn kind_of(word: &str) -> ModelErrorKind {
-    match word {
+fn kind_of(word: &str) -> Option<ModelErrorKind> {
+    Some(match word {
         "authentication_error" | "permission_error" => ModelErrorKind::Unauthorized,
         "not_found_error" => ModelErrorKind::UnknownModel,
         "rate_limit_error" | "billing_error" => ModelErrorKind::RateLimited,
         "timeout_error" => ModelErrorKind::TimedOut,
         "invalid_request_error" | "request_too_large" => ModelErrorKind::BadRequest,
-        _ => ModelErrorKind::Unavailable,
-    }
+        "api_error" | "overloaded_error" => ModelErrorKind::Unavailable,
+        _ => return None,
+    })
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use super::{
     CODE_EXECUTION, PROVIDER, failure,
     frame::{Candidate, Counts, Frame, FunctionCall, Identified, Part, PromptFeedback, ToolCall},
 };
-use crate::{Decoder, caps::BLOCKS_MAX, pieces::quote};
+use crate::{Decoder, caps::BLOCKS_MAX, wire::quote};
 
 /// Reads one answer of Gemini's `streamGenerateContent`.
 #[derive(Debug, Default)]
@@ -373,6 +373,6 @@ fn value_of(raw: &RawValue) -> Value {
 }
 
 fn malformed(what: impl fmt::Display, data: &str) -> ModelError {
-    let message = format!("{what}, in {}", quote(data));
+    let message = format!("{what}, in {}", quote(data.as_bytes()));
     ModelError::new(PROVIDER, ModelErrorKind::Malformed, message)
 }

@@ -9,7 +9,7 @@ use super::{
     PROVIDER,
     frame::{Failure, Refusal},
 };
-use crate::pieces::quote;
+use crate::wire::{kind_of as kind_of_status, quote};
 
 /// A failure in the middle of an answer.
 pub(super) fn of_event(failure: &Failure<'_>) -> ModelError {
@@ -24,7 +24,7 @@ pub(super) fn of_answer(status: StatusCode, body: &[u8]) -> ModelError {
     match many().or_else(one) {
         Some(refusal) => told(&refusal.error, Some(status)),
         None => {
-            let said = quote(&String::from_utf8_lossy(body));
+            let said = quote(body);
             ModelError::new(PROVIDER, kind_of("", Some(status)), format!("{said} ({status})"))
         }
     }
@@ -54,16 +54,15 @@ fn told(failure: &Failure<'_>, status: Option<StatusCode>) -> ModelError {
 }
 
 fn kind_of(word: &str, status: Option<StatusCode>) -> ModelErrorKind {
-    match (word, status.map(|status| status.as_u16())) {
-        ("UNAUTHENTICATED" | "PERMISSION_DENIED", _) | ("", Some(401 | 403)) => {
-            ModelErrorKind::Unauthorized
+    match word {
+        "UNAUTHENTICATED" | "PERMISSION_DENIED" => ModelErrorKind::Unauthorized,
+        "NOT_FOUND" => ModelErrorKind::UnknownModel,
+        "RESOURCE_EXHAUSTED" => ModelErrorKind::RateLimited,
+        "DEADLINE_EXCEEDED" => ModelErrorKind::TimedOut,
+        "INVALID_ARGUMENT" | "FAILED_PRECONDITION" | "OUT_OF_RANGE" | "UNIMPLEMENTED" => {
+            ModelErrorKind::BadRequest
         }
-        ("NOT_FOUND", _) | ("", Some(404)) => ModelErrorKind::UnknownModel,
-        ("RESOURCE_EXHAUSTED", _) | ("", Some(429)) => ModelErrorKind::RateLimited,
-        ("DEADLINE_EXCEEDED", _) | ("", Some(408 | 504)) => ModelErrorKind::TimedOut,
-        ("INVALID_ARGUMENT" | "FAILED_PRECONDITION" | "OUT_OF_RANGE" | "UNIMPLEMENTED", _)
-        | ("", Some(400..=499)) => ModelErrorKind::BadRequest,
-        _ => ModelErrorKind::Unavailable,
+        _ => status.map_or(ModelErrorKind::Unavailable, kind_of_status),
     }
 }
 
@@ -100,7 +99,7 @@ mod tests {
                 assert!(error.message.starts_with("said so"), "{error}");
             }
             let bare = of_answer(status, b"<html>");
-            assert_eq!(bare.kind, kind, "of {status}");
+            assert_eq!(bare.is_retryable(), is_retryable, "of {status}");
             assert!(bare.message.contains("<html>"), "{bare}");
         }
     }
