@@ -110,7 +110,8 @@ impl<'a> View<'a> {
 
     fn has_called(&self, call: &Call) -> bool {
         let mut made = self.since.iter().flat_map(|message| message.calls());
-        made.any(|made| made.name == call.name && made.arguments == call.arguments.to_string())
+        let written = call.arguments.to_string();
+        made.any(|made| made.name == call.name && made.arguments == written)
     }
 
     fn weather_tool(&self) -> Option<&'a Arc<ToolSpec>> {
