@@ -186,14 +186,12 @@ impl Verifier {
     /// # Errors
     /// If it may not come now. Nothing is changed then.
     pub fn push(&mut self, event: &Event) -> Result<(), OrderError> {
-        let upgraded = match event.kind {
-            EventKind::Unknown(_) => self.upgrade.read(event),
-            _ => None,
-        };
+        let (lanes, upgrade) = (self.chunks.clone(), self.upgrade);
+        let upgraded = self.upgrade.read(event);
         let event = upgraded.as_ref().unwrap_or(event);
-        let lanes = self.chunks.clone();
         self.expanded(event).map_err(|rule| {
             self.chunks = lanes;
+            self.upgrade = upgrade;
             OrderError { event: event.name().to_owned(), rule }
         })
     }
