@@ -14,7 +14,8 @@
 //! verifier.push(&started.into())?;
 //! let end = Event::from(TextMessageEnd { message_id: "m".into() });
 //! let error = verifier.push(&end).unwrap_err();
-//! assert_eq!(error.to_string(), r#"TEXT_MESSAGE_END: the message "m" is not open; start it first"#);
+//! let why = "TEXT_MESSAGE_END: the message \"m\" is not open; start it first";
+//! assert_eq!(error.to_string(), why);
 //! # Ok::<(), chat::OrderError>(())
 //! ```
 

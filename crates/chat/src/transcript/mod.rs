@@ -30,9 +30,10 @@ use turns::Turns;
 /// The messages that events tell of.
 ///
 /// The texts, thoughts and calls of one turn of a model are one message, in the order in which they
-/// began; a text begins with its first word. The answers of its tools stand right after it, one message each, in the order of the
-/// calls, however they arrived. Events of others, which do not say what belongs together, are read
-/// as AG-UI's own client reads them, but that thoughts belong to what their model says next.
+/// began; a text begins with its first word. The answers of its tools stand right after it, one
+/// message each, in the order of the calls, however they arrived. Events of others, which do not
+/// say what belongs together, are read as AG-UI's own client reads them, but that thoughts belong
+/// to what their model says next.
 ///
 /// Activities and state are passed over. Metadata of events that make a message become its own, but
 /// what `headwater` and `tanstack` say of events there.

@@ -33,7 +33,7 @@ REASONING_MESSAGE_END messageId
 REASONING_MESSAGE_CHUNK (messageId) (delta)
 REASONING_END messageId
 REASONING_ENCRYPTED_VALUE subtype entityId encryptedValue
-SUBAGENT_STARTED subagentRunId name (description) (parentSubagentRunId) (parentToolCallId) (parentMessageId)
+SUBAGENT_STARTED subagentRunId name (description) (parentSubagentRunId) (parentToolCallId)
 SUBAGENT_FINISHED subagentRunId (result) (outcome)
 SUBAGENT_ERROR subagentRunId message (code)
 RAW event (source)
@@ -233,7 +233,8 @@ fn what_is_wrong_is_said() {
         "its field \"content\": invalid type: integer `1`, expected a text or a list of parts",
     );
     refuse(
-        json!({"type": "TOOL_CALL_RESULT", "messageId": "m", "toolCallId": "c", "content": "", "role": "user"}),
+        json!({"type": "TOOL_CALL_RESULT", "messageId": "m", "toolCallId": "c", "content": "",
+            "role": "user"}),
         "its field \"role\" is not \"tool\"",
     );
     refuse(json!({"type": "STATE_DELTA", "delta": {}}), "its field \"delta\" is no list");
@@ -242,11 +243,13 @@ fn what_is_wrong_is_said() {
         "its field \"patch\" is no list",
     );
     refuse(
-        json!({"type": "RUN_FINISHED", "threadId": "t", "runId": "r", "outcome": {"type": "interrupt", "interrupts": []}}),
+        json!({"type": "RUN_FINISHED", "threadId": "t", "runId": "r",
+            "outcome": {"type": "interrupt", "interrupts": []}}),
         "its field \"outcome\" is an interrupt without interrupts",
     );
     refuse(
-        json!({"type": "RUN_FINISHED", "threadId": "t", "runId": "r", "outcome": {"type": "unheard-of"}}),
+        json!({"type": "RUN_FINISHED", "threadId": "t", "runId": "r",
+            "outcome": {"type": "unheard-of"}}),
         "RUN_FINISHED: its field \"outcome\": unknown variant",
     );
     refuse(
@@ -290,7 +293,8 @@ fn versions_before_1_0_are_understood() {
     assert!(matches!(&parts[1], ContentPart::Audio(it) if
         it.source == Source::Url { value: "u".into(), mime_type: Some("audio/mp3".into()) }));
     assert!(matches!(&parts[2], ContentPart::Document(it) if
-        matches!(&it.source, Source::File { value, .. } if value == "f") && it.others["kept"] == 1));
+        matches!(&it.source, Source::File { value, .. } if value == "f")
+        && it.others["kept"] == 1));
 }
 
 #[test]

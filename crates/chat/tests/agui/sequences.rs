@@ -56,23 +56,29 @@ fn any(dice: &mut Dice) -> Value {
             json!({"type": "TOOL_CALL_START", "toolCallId": id, "toolCallName": "f"})
         }
         4..=6 => {
-            json!({"type": "TOOL_CALL_START", "toolCallId": id, "toolCallName": "f", "parentMessageId": dice.pick(&["a", "b"])})
+            json!({"type": "TOOL_CALL_START", "toolCallId": id, "toolCallName": "f",
+                "parentMessageId": dice.pick(&["a", "b"])})
         }
         7 => json!({"type": "TOOL_CALL_RESULT", "messageId": id, "toolCallId": "c", "content": ""}),
         8 | 9 => json!({"type": "REASONING_START", "messageId": id}),
         10 | 11 => json!({"type": "REASONING_MESSAGE_START", "messageId": id, "role": "reasoning"}),
         12 => {
-            json!({"type": "REASONING_ENCRYPTED_VALUE", "subtype": dice.pick(&["message", "tool-call"]), "entityId": id, "encryptedValue": ""})
+            json!({"type": "REASONING_ENCRYPTED_VALUE", 
+                "subtype": dice.pick(&["message", "tool-call"]), "entityId": id,
+                "encryptedValue": ""})
         }
         13 | 14 => json!({"type": "STEP_STARTED", "stepName": id}),
         15 => {
-            json!({"type": "SUBAGENT_STARTED", "subagentRunId": dice.pick(&["s", "u"]), "name": "n"})
+            json!({"type": "SUBAGENT_STARTED", "name": "n",
+                "subagentRunId": dice.pick(&["s", "u"])})
         }
         16 => {
-            json!({"type": "SUBAGENT_STARTED", "subagentRunId": dice.pick(&["s", "u"]), "name": "n", "parentSubagentRunId": dice.pick(&["s", "u"])})
+            json!({"type": "SUBAGENT_STARTED", "subagentRunId": dice.pick(&["s", "u"]),
+                "name": "n", "parentSubagentRunId": dice.pick(&["s", "u"])})
         }
         17 if dice.chance(50) => {
-            json!({"type": "ACTIVITY_SNAPSHOT", "messageId": id, "activityType": "x", "content": {}, "replace": dice.chance(50)})
+            json!({"type": "ACTIVITY_SNAPSHOT", "messageId": id, "activityType": "x", "content": {},
+                "replace": dice.chance(50)})
         }
         17 => json!({"type": "ACTIVITY_DELTA", "messageId": id, "activityType": "x", "patch": []}),
         18 => json!({"type": "MESSAGES_SNAPSHOT", "messages": [
@@ -91,7 +97,8 @@ fn any(dice: &mut Dice) -> Value {
         }
         22 => json!({"type": "CUSTOM", "name": "n", "value": 1}),
         23 => {
-            json!({"type": dice.pick(&["RUN_STARTED", "RUN_FINISHED"]), "threadId": "t", "runId": "r"})
+            json!({"type": dice.pick(&["RUN_STARTED", "RUN_FINISHED"]),
+                "threadId": "t", "runId": "r"})
         }
         24 if dice.chance(30) => json!({"type": "RUN_ERROR", "message": "m"}),
         24 => json!({"type": "STATE_SNAPSHOT", "snapshot": null}),

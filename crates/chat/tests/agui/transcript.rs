@@ -238,7 +238,7 @@ fn errors_say_what_is_missing() {
         "TOOL_CALL_RESULT: there is no call \"c\"; start it first",
     );
     let call = json!({"type": "TOOL_CALL_START", "toolCallId": "c", "toolCallName": "f"});
-    let result = |content: &str| json!({"type": "TOOL_CALL_RESULT", "messageId": "t", "toolCallId": "c", "content": content});
+    let result = |said: &str| json!({"type": "TOOL_CALL_RESULT", "messageId": "t", "toolCallId": "c", "content": said});
     refuse(
         &[call, result("1"), result("1")],
         result("2"),

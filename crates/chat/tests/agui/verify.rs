@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 
 use super::sequences::sequence;
 
-/// What `transformChunks` and `verifyEvents` of `@ag-ui/client` 1.0.0 said to these sequences: which
-/// event they refused, or none.
+/// What `transformChunks` and `verifyEvents` of `@ag-ui/client` 1.0.0 said to these sequences:
+/// which event they refused, or none.
 const VERDICTS: &str = include_str!("verdicts.jsonl");
 
 fn read(event: &Value) -> Event {
