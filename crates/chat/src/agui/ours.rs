@@ -24,6 +24,10 @@ pub const SIGNATURE: &str = "signature";
 /// Who a message is by, where a front end knows fewer.
 pub const ROLE: &str = "role";
 
+/// The name of the custom event that tells of arguments that a person has changed:
+/// `{ "toolCallId": .., "arguments": .. }`.
+pub const EDITED: &str = "headwater.tool-call-edited";
+
 /// What the metadata of an event says under one of the names above.
 #[must_use]
 pub fn get<'a>(event: &'a Event, name: &str) -> Option<&'a Value> {

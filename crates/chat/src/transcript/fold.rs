@@ -57,6 +57,7 @@ impl Turns {
             EventKind::ToolCallStart(event) => self.start_call(event, common),
             EventKind::ToolCallEnd(event) => self.end_call(&event.tool_call_id, common),
             EventKind::ToolCallResult(event) => self.take_answer(event, common),
+            EventKind::Custom(custom) if custom.name == ours::EDITED => self.edit(&custom.value),
             EventKind::MessagesSnapshot(MessagesSnapshot { messages }) => {
                 let mut turns = Self::default();
                 turns.add(from_agui(messages))?;
@@ -251,6 +252,21 @@ impl Turns {
             call.provider_result = Some(result);
         }
         Ok(())
+    }
+
+    /// A person has changed the arguments of a call.
+    fn edit(&mut self, edited: &Value) -> Result<(), TranscriptError> {
+        let (Some(id), Some(arguments)) =
+            (edited["toolCallId"].as_str(), edited["arguments"].as_str())
+        else {
+            return Ok(());
+        };
+        let place = self.find(BlockOf::Call, ours::EDITED, &Id::from(id))?;
+        self.has_bytes(arguments.len())?;
+        if let Some(Part::ToolCall(call)) = self.part(place) {
+            arguments.clone_into(&mut call.arguments);
+        }
+        self.count(arguments.len())
     }
 
     fn take_answer(
