@@ -14,6 +14,8 @@ pub mod ollama;
 pub mod openai;
 mod pieces;
 pub mod schema;
+#[cfg(feature = "mcp")]
+pub mod mcp;
 pub mod scripted;
 pub mod sse;
 mod transport;

@@ -109,9 +109,9 @@ impl<'a> View<'a> {
     }
 
     fn has_called(&self, call: &Call) -> bool {
+        let arguments = call.arguments.to_string();
         let mut made = self.since.iter().flat_map(|message| message.calls());
-        let written = call.arguments.to_string();
-        made.any(|made| made.name == call.name && made.arguments == written)
+        made.any(|made| made.name == call.name && made.arguments == arguments)
     }
 
     fn weather_tool(&self) -> Option<&'a Arc<ToolSpec>> {
