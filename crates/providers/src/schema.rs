@@ -268,9 +268,9 @@ mod tests {
                 "title": "Weather",
                 "type": "object",
                 "properties": {
+                    "at": { "type": "string", "format": "date-time" },
                     "city": { "type": "string", "description": "Where", "minLength": 1 },
                     "days": { "type": ["integer", "null"], "format": "uint32", "minimum": 0 },
-                    "at": { "type": "string", "format": "date-time" },
                 },
                 "required": ["city", "at"],
             }),
@@ -278,11 +278,11 @@ mod tests {
                 "title": "Weather",
                 "type": "object",
                 "properties": {
+                    "at": { "type": "string", "format": "date-time" },
                     "city": { "type": "string", "description": "Where" },
                     "days": { "type": ["integer", "null"], "minimum": 0 },
-                    "at": { "type": "string", "format": "date-time" },
                 },
-                "required": ["city", "days", "at"],
+                "required": ["at", "city", "days"],
                 "additionalProperties": false,
             }),
         );
