@@ -11,8 +11,8 @@ use crate::{Ollama, OpenAi};
 const NAMES: &str = "openai:NAME, openai-chat:NAME or ollama:NAME";
 
 /// A model by its name, such as `openai:gpt-5` or `ollama:qwen3`; what else it needs is in the
-/// environment. `openai` is the Responses API, `openai-chat` is Chat Completions, which more servers
-/// speak.
+/// environment. `openai` is the Responses API, `openai-chat` is Chat Completions, which more
+/// servers speak.
 ///
 /// # Errors
 /// `UnknownModel` if nobody knows the name; else what the provider's builder says.

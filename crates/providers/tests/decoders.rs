@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use chat::{Block, BlockKind, ModelError, ModelErrorKind, ModelEvent, StopReason};
+use chat::{Block, BlockKind, ModelError, ModelErrorKind, ModelEvent};
 use providers::{
     Decoder,
     ollama::OllamaDecoder,
@@ -56,7 +56,7 @@ fn told(events: &[ModelEvent]) -> Vec<String> {
             }
             ModelEvent::ProviderResult { block, result } => {
                 assert!(!blocks[block].3);
-                others.push(format!("result {result}"));
+                others.push(format!("result {} {}", result["type"], result["status"]));
             }
             ModelEvent::Close { block } => {
                 let open = blocks.get_mut(block).unwrap();
@@ -64,7 +64,15 @@ fn told(events: &[ModelEvent]) -> Vec<String> {
             }
             ModelEvent::Answering { model } => others.push(format!("by {model}")),
             ModelEvent::Usage(usage) => {
-                others.push(format!("usage {}", serde_json::to_string(usage).unwrap()));
+                let all = [
+                    usage.input_tokens,
+                    usage.output_tokens,
+                    usage.total_tokens,
+                    usage.reasoning_tokens,
+                    usage.cached_input_tokens,
+                ];
+                let all = all.map(|count| count.map_or("-".to_owned(), |count| count.to_string()));
+                others.push(format!("usage {}", all.join(" ")));
             }
             ModelEvent::Stop(reason) => {
                 assert!(blocks.values().all(|block| block.3), "something is open at the stop");
@@ -125,19 +133,19 @@ fn chat_text_usage_and_names() {
     check(
         chat(),
         &[
-            r#"{"id":"x","object":"chat.completion.chunk","model":"gpt-4o-2024","choices":[{"index":0,"delta":{"role":"assistant","content":"","refusal":null},"logprobs":null,"finish_reason":null}]}"#,
+            r#"{"id":"x","object":"chat.completion.chunk","model":"gpt-4o-2024","choices":[{
+                "index":0,"delta":{"role":"assistant","content":"","refusal":null},
+                "logprobs":null,"finish_reason":null}]}"#,
             r#"{"choices":[{"index":0,"delta":{"content":"Hel"}}]}"#,
-            r#"{"choices":[{"index":0,"delta":{"content":"l\u00f6 \ud83d\ude00"}},{"index":1,"delta":{"content":"no"}}]}"#,
+            r#"{"choices":[{"index":0,"delta":{"content":"l\u00f6 \ud83d\ude00"}},{"index":
+                1,"delta":{"content":"no"}}]}"#,
             r#"{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}],"usage":null}"#,
-            r#"{"choices":[],"usage":{"prompt_tokens":9,"completion_tokens":4,"total_tokens":13,"prompt_tokens_details":{"cached_tokens":2},"completion_tokens_details":{"reasoning_tokens":1}}}"#,
+            r#"{"choices":[],"usage":{"prompt_tokens":9,"completion_tokens":4,
+                "total_tokens":13,"prompt_tokens_details":{"cached_tokens":2},
+                "completion_tokens_details":{"reasoning_tokens":1}}}"#,
             "[DONE]",
         ],
-        &[
-            "text: Hellö 😀",
-            "by gpt-4o-2024",
-            r#"usage {"inputTokens":9,"outputTokens":4,"totalTokens":13,"reasoningTokens":1,"cachedInputTokens":2}"#,
-            "stop stop",
-        ],
+        &["text: Hellö 😀", "by gpt-4o-2024", "usage 9 4 13 1 2", "stop stop"],
     );
 }
 
@@ -146,7 +154,8 @@ fn chat_calls_come_in_any_order() {
     let whole = ["call a weather: {\"city\":\"Rome\"}", "stop tool_calls"];
     for deltas in [
         vec![
-            r#"{"tool_calls":[{"index":0,"id":"a","type":"function","function":{"name":"weather","arguments":""}}]}"#,
+            r#"{"tool_calls":[{"index":0,"id":"a","type":"function","function":{"name":
+                "weather","arguments":""}}]}"#,
             r#"{"tool_calls":[{"index":0,"function":{"arguments":"{\"city\":"}}]}"#,
             r#"{"tool_calls":[{"index":0,"function":{"arguments":"\"Rome\"}"}}]}"#,
         ],
@@ -158,12 +167,15 @@ fn chat_calls_come_in_any_order() {
         ],
         // Everything in every chunk.
         vec![
-            r#"{"tool_calls":[{"index":0,"id":"a","function":{"name":"weather","arguments":"{\"city\":"}}]}"#,
-            r#"{"tool_calls":[{"index":0,"id":"a","function":{"name":"weather","arguments":"\"Rome\"}"}}]}"#,
+            r#"{"tool_calls":[{"index":0,"id":"a","function":{"name":"weather","arguments":
+                "{\"city\":"}}]}"#,
+            r#"{"tool_calls":[{"index":0,"id":"a","function":{"name":"weather","arguments":
+                "\"Rome\"}"}}]}"#,
         ],
         // Arguments as an object, and no index.
         vec![
-            r#"{"tool_calls":[{"id":"a","function":{"name":"weather","arguments":{"city":"Rome"}}}]}"#,
+            r#"{"tool_calls":[{"id":"a","function":{"name":"weather",
+                "arguments":{"city":"Rome"}}}]}"#,
         ],
     ] {
         check_chat(&deltas, r#""tool_calls""#, &whole);
@@ -178,8 +190,10 @@ fn chat_calls_in_parallel_are_told_apart() {
     check_chat(
         &[
             r#"{"content":"Let me see"}"#,
-            r#"{"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":""}},{"index":1,"id":"b","function":{"name":"g","arguments":"["}}]}"#,
-            r#"{"tool_calls":[{"index":1,"function":{"arguments":"1"}},{"index":0,"function":{"arguments":"{}"}}]}"#,
+            r#"{"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":""}},{
+                "index":1,"id":"b","function":{"name":"g","arguments":"["}}]}"#,
+            r#"{"tool_calls":[{"index":1,"function":{"arguments":"1"}},{"index":0,
+                "function":{"arguments":"{}"}}]}"#,
             r#"{"tool_calls":[{"index":1,"function":{"arguments":"]"}}]}"#,
         ],
         r#""tool_calls""#,
@@ -301,23 +315,45 @@ fn an_answer_that_is_cut_is_never_taken_for_whole() {
 }
 
 const TWO_TOOLS: &[&str] = &[
-    r#"{"type":"response.created","sequence_number":0,"response":{"id":"resp_1","model":"gpt-5-2025","status":"in_progress","output":[]}}"#,
+    r#"{"type":"response.created","sequence_number":0,"response":{"id":"resp_1","model":
+        "gpt-5-2025","status":"in_progress","output":[]}}"#,
     r#"{"type":"response.in_progress","response":{}}"#,
-    r#"{"type":"response.output_item.added","output_index":0,"item":{"id":"rs_1","type":"reasoning","summary":[]}}"#,
-    r#"{"type":"response.reasoning_summary_part.added","item_id":"rs_1","output_index":0,"summary_index":0,"part":{"type":"summary_text","text":""}}"#,
-    r#"{"type":"response.reasoning_summary_text.delta","item_id":"rs_1","output_index":0,"summary_index":0,"delta":"Two"}"#,
-    r#"{"type":"response.reasoning_summary_text.delta","item_id":"rs_1","output_index":0,"summary_index":0,"delta":" cities."}"#,
-    r#"{"type":"response.reasoning_summary_text.delta","item_id":"rs_1","output_index":0,"summary_index":1,"delta":"Ask."}"#,
-    r#"{"type":"response.output_item.done","output_index":0,"item":{"id":"rs_1","type":"reasoning","summary":[{"type":"summary_text","text":"Two cities."}],"encrypted_content":"gAAA"}}"#,
-    r#"{"type":"response.output_item.added","output_index":1,"item":{"id":"fc_1","type":"function_call","call_id":"call_1","name":"weather","arguments":""}}"#,
-    r#"{"type":"response.function_call_arguments.delta","item_id":"fc_1","output_index":1,"delta":"{\"city\":"}"#,
-    r#"{"type":"response.function_call_arguments.delta","item_id":"fc_1","output_index":1,"delta":"\"Rome\"}"}"#,
-    r#"{"type":"response.function_call_arguments.done","item_id":"fc_1","output_index":1,"arguments":"{\"city\":\"Rome\"}"}"#,
-    r#"{"type":"response.output_item.done","output_index":1,"item":{"id":"fc_1","type":"function_call","call_id":"call_1","name":"weather","arguments":"{\"city\":\"Rome\"}"}}"#,
-    r#"{"type":"response.output_item.added","output_index":2,"item":{"id":"fc_2","type":"function_call","call_id":"call_2","name":"","arguments":""}}"#,
-    r#"{"type":"response.function_call_arguments.delta","item_id":"fc_2","output_index":2,"delta":"{}"}"#,
-    r#"{"type":"response.output_item.done","output_index":2,"item":{"id":"fc_2","type":"function_call","call_id":"call_2","name":"weather","arguments":"{}"}}"#,
-    r#"{"type":"response.completed","response":{"model":"gpt-5-2025","status":"completed","output":[{"type":"reasoning","summary":[]},{"type":"function_call","call_id":"call_1","name":"weather","arguments":"{\"city\":\"Rome\"}"},{"type":"function_call","call_id":"call_2","name":"weather","arguments":"{}"}],"usage":{"input_tokens":5,"input_tokens_details":{"cached_tokens":1},"output_tokens":7,"output_tokens_details":{"reasoning_tokens":3},"total_tokens":12}}}"#,
+    r#"{"type":"response.output_item.added","output_index":0,"item":{"id":"rs_1","type":
+        "reasoning","summary":[]}}"#,
+    r#"{"type":"response.reasoning_summary_part.added","item_id":"rs_1","output_index":0,
+        "summary_index":0,"part":{"type":"summary_text","text":""}}"#,
+    r#"{"type":"response.reasoning_summary_text.delta","item_id":"rs_1","output_index":0,
+        "summary_index":0,"delta":"Two"}"#,
+    r#"{"type":"response.reasoning_summary_text.delta","item_id":"rs_1","output_index":0,
+        "summary_index":0,"delta":" cities."}"#,
+    r#"{"type":"response.reasoning_summary_text.delta","item_id":"rs_1","output_index":0,
+        "summary_index":1,"delta":"Ask."}"#,
+    r#"{"type":"response.output_item.done","output_index":0,"item":{"id":"rs_1","type":
+        "reasoning","summary":[{"type":"summary_text","text":"Two cities."}],
+        "encrypted_content":"gAAA"}}"#,
+    r#"{"type":"response.output_item.added","output_index":1,"item":{"id":"fc_1","type":
+        "function_call","call_id":"call_1","name":"weather","arguments":""}}"#,
+    r#"{"type":"response.function_call_arguments.delta","item_id":"fc_1","output_index":1,
+        "delta":"{\"city\":"}"#,
+    r#"{"type":"response.function_call_arguments.delta","item_id":"fc_1","output_index":1,
+        "delta":"\"Rome\"}"}"#,
+    r#"{"type":"response.function_call_arguments.done","item_id":"fc_1","output_index":1,
+        "arguments":"{\"city\":\"Rome\"}"}"#,
+    r#"{"type":"response.output_item.done","output_index":1,"item":{"id":"fc_1","type":
+        "function_call","call_id":"call_1","name":"weather","arguments":
+        "{\"city\":\"Rome\"}"}}"#,
+    r#"{"type":"response.output_item.added","output_index":2,"item":{"id":"fc_2","type":
+        "function_call","call_id":"call_2","name":"","arguments":""}}"#,
+    r#"{"type":"response.function_call_arguments.delta","item_id":"fc_2","output_index":2,
+        "delta":"{}"}"#,
+    r#"{"type":"response.output_item.done","output_index":2,"item":{"id":"fc_2","type":
+        "function_call","call_id":"call_2","name":"weather","arguments":"{}"}}"#,
+    r#"{"type":"response.completed","response":{"model":"gpt-5-2025","status":"completed",
+        "output":[{"type":"reasoning","summary":[]},{"type":"function_call","call_id":
+        "call_1","name":"weather","arguments":"{\"city\":\"Rome\"}"},{"type":
+        "function_call","call_id":"call_2","name":"weather","arguments":"{}"}],"usage":{
+        "input_tokens":5,"input_tokens_details":{"cached_tokens":1},"output_tokens":7,
+        "output_tokens_details":{"reasoning_tokens":3},"total_tokens":12}}}"#,
 ];
 
 #[test]
@@ -330,7 +366,7 @@ fn responses_thoughts_calls_and_usage() {
             "call call_1 weather: {\"city\":\"Rome\"}",
             "call call_2 weather: {}",
             "by gpt-5-2025",
-            r#"usage {"inputTokens":5,"outputTokens":7,"totalTokens":12,"reasoningTokens":3,"cachedInputTokens":1}"#,
+            "usage 5 7 12 3 1",
             "stop tool_calls",
         ],
     );
@@ -345,7 +381,9 @@ fn responses_thoughts_calls_and_usage() {
 
 #[test]
 fn responses_take_from_the_whole_what_the_pieces_left_out() {
-    let whole = r#"{"type":"response.completed","response":{"output":[{"type":"message","content":[{"type":"output_text","text":"Grüße","annotations":[]},{"type":"output_text","text":"!"}]}]}}"#;
+    let whole = r#"{"type":"response.completed","response":{"output":[{"type":"message",
+        "content":[{"type":"output_text","text":"Grüße","annotations":[]},{"type":
+        "output_text","text":"!"}]}]}}"#;
     let expect = ["text: Grüße", "text: !", "stop stop"];
     let delta = |text: &str| {
         let event = json!({
@@ -368,18 +406,25 @@ fn responses_tools_that_the_provider_runs() {
     check(
         responses(),
         &[
-            r#"{"type":"response.output_item.added","output_index":0,"item":{"id":"ws_1","type":"web_search_call","status":"in_progress"}}"#,
+            r#"{"type":"response.output_item.added","output_index":0,"item":{"id":"ws_1",
+                "type":"web_search_call","status":"in_progress"}}"#,
             r#"{"type":"response.web_search_call.searching","output_index":0,"item_id":"ws_1"}"#,
-            r#"{"type":"response.output_item.done","output_index":0,"item":{"id":"ws_1","type":"web_search_call","status":"completed","action":{"type":"search","query":"q"}}}"#,
-            r#"{"type":"response.output_item.done","output_index":1,"item":{"id":"l","type":"mcp_list_tools","tools":[]}}"#,
-            r#"{"type":"response.output_text.delta","output_index":2,"content_index":0,"delta":"Found"}"#,
-            r#"{"type":"response.output_text.annotation.added","output_index":2,"annotation":{"type":"url_citation","url":"https://example.com"}}"#,
-            r#"{"type":"response.completed","response":{"output":[{"id":"ws_1","type":"web_search_call"},{"id":"l","type":"mcp_list_tools"}]}}"#,
+            r#"{"type":"response.output_item.done","output_index":0,"item":{"id":"ws_1",
+                "type":"web_search_call","status":"completed","action":{"type":"search",
+                "query":"q"}}}"#,
+            r#"{"type":"response.output_item.done","output_index":1,"item":{"id":"l","type":
+                "mcp_list_tools","tools":[]}}"#,
+            r#"{"type":"response.output_text.delta","output_index":2,"content_index":0,
+                "delta":"Found"}"#,
+            r#"{"type":"response.output_text.annotation.added","output_index":2,
+                "annotation":{"type":"url_citation","url":"https://example.com"}}"#,
+            r#"{"type":"response.completed","response":{"output":[{"id":"ws_1","type":
+                "web_search_call"},{"id":"l","type":"mcp_list_tools"}]}}"#,
         ],
         &[
             r#"provider ws_1 web_search: {"query":"q","type":"search"}"#,
             "text: Found",
-            r#"result {"action":{"query":"q","type":"search"},"id":"ws_1","status":"completed","type":"web_search_call"}"#,
+            r#"result "web_search_call" "completed""#,
             "note mcp_list_tools",
             "note annotation",
             "stop stop",
@@ -400,13 +445,15 @@ fn responses_say_why_they_end() {
         });
         check(responses(), &[&incomplete.to_string()], &[&format!("stop {stop}")]);
     }
-    let thought = r#"{"type":"response.reasoning_text.delta","output_index":0,"content_index":0,"delta":"Hm"}"#;
+    let thought = r#"{"type":"response.reasoning_text.delta","output_index":0,
+        "content_index":0,"delta":"Hm"}"#;
     check(responses(), &[thought, completed, "[DONE]"], &["thinking: Hm", "stop stop"]);
 }
 
 #[test]
 fn responses_failures_say_where_and_what() {
-    let failed = r#"{"type":"response.failed","response":{"status":"failed","error":{"code":"server_error","message":"Oops"}}}"#;
+    let failed = r#"{"type":"response.failed","response":{"status":"failed","error":{"code":
+        "server_error","message":"Oops"}}}"#;
     fails(responses(), &[failed], ModelErrorKind::Unavailable, "Oops");
     let limited = r#"{"type":"error","code":"rate_limit_exceeded","message":"Slow","param":null}"#;
     fails(responses(), &[limited], ModelErrorKind::RateLimited, "Slow");
@@ -419,10 +466,14 @@ fn responses_failures_say_where_and_what() {
 }
 
 const OLLAMA_TOOLS: &[&str] = &[
-    r#"{"model":"qwen3","created_at":"x","message":{"role":"assistant","content":"","thinking":"Hm"},"done":false}"#,
+    r#"{"model":"qwen3","created_at":"x","message":{"role":"assistant","content":"",
+        "thinking":"Hm"},"done":false}"#,
     r#"{"model":"qwen3","message":{"role":"assistant","content":"Let me "},"done":false}"#,
-    r#"{"model":"qwen3","message":{"role":"assistant","content":"see","tool_calls":[{"function":{"name":"weather","arguments":{"city":"Rome"}}},{"id":"c2","function":{"index":1,"name":"now","arguments":{}}}]},"done":false}"#,
-    r#"{"model":"qwen3","message":{"role":"assistant","content":""},"done_reason":"stop","done":true,"total_duration":1,"prompt_eval_count":11,"eval_count":5}"#,
+    r#"{"model":"qwen3","message":{"role":"assistant","content":"see","tool_calls":[{
+        "function":{"name":"weather","arguments":{"city":"Rome"}}},{"id":"c2","function":{
+        "index":1,"name":"now","arguments":{}}}]},"done":false}"#,
+    r#"{"model":"qwen3","message":{"role":"assistant","content":""},"done_reason":"stop",
+        "done":true,"total_duration":1,"prompt_eval_count":11,"eval_count":5}"#,
 ];
 
 #[test]
@@ -436,7 +487,7 @@ fn ollama_thoughts_calls_and_usage() {
             "call - weather: {\"city\":\"Rome\"}",
             "call c2 now: {}",
             "by qwen3",
-            r#"usage {"inputTokens":11,"outputTokens":5,"totalTokens":16}"#,
+            "usage 11 5 16 - -",
             "stop tool_calls",
         ],
     );
@@ -444,9 +495,4 @@ fn ollama_thoughts_calls_and_usage() {
     check(ollama(), &[long], &["text: a", "stop length"]);
     fails(ollama(), &[r#"{"error":"model is gone"}"#], ModelErrorKind::Unavailable, "is gone");
     fails(ollama(), &["[]"], ModelErrorKind::Malformed, "line 1");
-}
-
-#[test]
-fn stop_reasons_keep_their_words() {
-    assert_eq!(StopReason::Other("whim".into()).word(), "whim");
 }
