@@ -5,10 +5,10 @@ use std::sync::Arc;
 use chat::{Model, ModelError, ModelErrorKind};
 use sys::Sys;
 
-use crate::{Ollama, OpenAi};
+use crate::{Anthropic, Ollama, OpenAi, scripted::Scripted};
 
 /// How models are named, for whoever asks for one that nobody knows.
-const NAMES: &str = "openai:NAME, openai-chat:NAME or ollama:NAME";
+const NAMES: &str = "scripted, openai:NAME, openai-chat:NAME, anthropic:NAME or ollama:NAME";
 
 /// A model by its name, such as `openai:gpt-5` or `ollama:qwen3`; what else it needs is in the
 /// environment. `openai` is the Responses API, `openai-chat` is Chat Completions, which more
@@ -27,9 +27,13 @@ pub fn by_name(
         Err(ModelError::new(provider, ModelErrorKind::UnknownModel, why))
     };
     match (provider, model) {
-        ("openai" | "openai-chat" | "ollama", "") => unknown("which model is not said"),
+        ("scripted", "") => Ok(Arc::new(Scripted::demo(sys.clone()))),
+        ("openai" | "openai-chat" | "anthropic" | "ollama", "") => {
+            unknown("which model is not said")
+        }
         ("openai", model) => OpenAi::responses(model).environment(environment).build(sys),
         ("openai-chat", model) => OpenAi::chat(model).environment(environment).build(sys),
+        ("anthropic", model) => Anthropic::new(model).environment(environment).build(sys),
         ("ollama", model) => Ollama::new(model).environment(environment).build(sys),
         _ => unknown("there is no such provider"),
     }

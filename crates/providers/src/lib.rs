@@ -1,19 +1,25 @@
-//! Model adapters, one module for each wire.
+//! Model adapters, one module for each wire, and a model that needs none.
 
+pub mod anthropic;
 mod blocks;
 mod by_name;
 mod call_id;
 pub mod caps;
+pub mod gemini;
+mod inexpressible;
 mod json;
 mod key;
 pub mod lines;
 pub mod ollama;
 pub mod openai;
+mod pieces;
 pub mod schema;
+pub mod scripted;
 pub mod sse;
 mod transport;
 mod wire;
 
+pub use anthropic::Anthropic;
 pub use by_name::by_name;
 pub use key::Key;
 pub use ollama::Ollama;
