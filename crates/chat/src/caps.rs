@@ -5,7 +5,7 @@ use std::time::Duration;
 /// Model turns of one run, unless the run says otherwise.
 pub const TURNS_DEFAULT: u32 = 5;
 /// Model turns of one run, whatever it says.
-pub const TURNS_MAX: u32 = 10_000;
+pub const TURNS_MAX: u32 = 2_000;
 /// Tool calls in one turn; those beyond are answered with an error.
 pub const CALLS_PER_TURN_MAX: usize = 128;
 /// Tools that run at the same time, unless the run says otherwise.
@@ -26,7 +26,19 @@ pub const TOOLS_MAX: usize = 1_024;
 pub const TOOL_NAME_LEN_MAX: usize = 64;
 /// Complaints about arguments that are told to a model at once.
 pub const COMPLAINTS_MAX: usize = 8;
+/// Bytes of one such complaint, which may quote what it is about.
+pub const COMPLAINT_BYTES_MAX: usize = 256;
+/// Levels of a JSON Schema, and references in it that follow each other.
+pub const SCHEMA_DEPTH_MAX: usize = 64;
 /// Events that wait for whoever reads a run.
 pub const EVENTS_WAITING_MAX: usize = 256;
 /// Events of its own that a tool may have waiting.
 pub const TOOL_EVENTS_WAITING_MAX: usize = 64;
+/// Ids of one kind that the events of one run are checked for.
+pub const VERIFIED_IDS_MAX: usize = 1 << 20;
+/// Messages of one transcript.
+pub const TRANSCRIPT_MESSAGES_MAX: usize = 1 << 20;
+/// Parts of one message of a transcript.
+pub const TRANSCRIPT_PARTS_MAX: usize = 1 << 16;
+/// Bytes of text in one transcript.
+pub const TRANSCRIPT_BYTES_MAX: usize = 1 << 30;

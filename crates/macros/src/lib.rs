@@ -1,10 +1,12 @@
-//! The derives: a struct becomes a row, an enum becomes a value of a column.
+//! The derives: a struct becomes a row, an enum becomes a value of a column. And `#[tool]`: a
+//! function becomes a tool.
 //!
-//! They are documented where they are used: see `query::Row` and `query::Field`.
+//! They are documented where they are used: see `query::Row`, `query::Field` and `chat::tool`.
 
 mod field;
 mod names;
 mod row;
+mod tool;
 
 use proc_macro::TokenStream;
 use syn::{DeriveInput, parse_macro_input};
@@ -32,6 +34,13 @@ pub fn derive_live_row(input: TokenStream) -> TokenStream {
 #[proc_macro_derive(LiveField, attributes(row))]
 pub fn derive_live_field(input: TokenStream) -> TokenStream {
     expand(input, field::expand, "::live")
+}
+
+/// Makes an `async fn` a function that returns a tool which does the same.
+#[proc_macro_attribute]
+pub fn tool(options: TokenStream, item: TokenStream) -> TokenStream {
+    let expanded = tool::expand(options.into(), item.into(), "::chat");
+    expanded.unwrap_or_else(|error| error.to_compile_error()).into()
 }
 
 /// Expands a derive; `krate` is where its items are found unless the input says otherwise.

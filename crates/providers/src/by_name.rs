@@ -5,14 +5,15 @@ use std::sync::Arc;
 use chat::{Model, ModelError, ModelErrorKind};
 use sys::Sys;
 
-use crate::{Anthropic, Gemini, Ollama, OpenAi};
+use crate::{Anthropic, Gemini, Ollama, OpenAi, scripted::Scripted};
 
 /// How models are named, for whoever asks for one that nobody knows.
-const NAMES: &str = "openai:NAME, openai-chat:NAME, anthropic:NAME, gemini:NAME or ollama:NAME";
+const NAMES: &str =
+    "scripted, openai:NAME, openai-chat:NAME, anthropic:NAME, gemini:NAME or ollama:NAME";
 
 /// A model by its name, such as `openai:gpt-5` or `ollama:qwen3`; what else it needs is in the
-/// environment. `openai` is the Responses API, `openai-chat` is Chat Completions, which more servers
-/// speak.
+/// environment. `openai` is the Responses API, `openai-chat` is Chat Completions, which more
+/// servers speak.
 ///
 /// # Errors
 /// `UnknownModel` if nobody knows the name; else what the provider's builder says.
@@ -27,7 +28,8 @@ pub fn by_name(
         Err(ModelError::new(provider, ModelErrorKind::UnknownModel, why))
     };
     match (provider, model) {
-        ("openai" | "openai-chat" | "anthropic" | "ollama", "") => {
+        ("scripted", "") => Ok(Arc::new(Scripted::demo(sys.clone()))),
+        ("openai" | "openai-chat" | "anthropic" | "gemini" | "ollama", "") => {
             unknown("which model is not said")
         }
         ("openai", model) => OpenAi::responses(model).environment(environment).build(sys),

@@ -6,12 +6,14 @@
 use std::fmt;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _, ser::SerializeMap};
-use serde_json::{Map, Value};
+use serde_json::{Map, Number, Value};
 
 use crate::Id;
 
 use super::{
-    message::{Content, Message},
+    content::Content,
+    legacy,
+    message::Message,
     run::{Outcome, RunInput, SubagentOutcome, Usage},
 };
 
@@ -28,7 +30,7 @@ pub struct Event {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Common {
     /// When, in milliseconds of Unix time.
-    pub timestamp: Option<f64>,
+    pub timestamp: Option<Number>,
     /// The provider's own event.
     pub raw_event: Option<Value>,
     /// Extra information, by key.
@@ -440,6 +442,7 @@ impl Event {
             return Err(BadEvent { event: "an event".into(), why });
         };
         let bad = |why| BadEvent { event: name.clone(), why };
+        legacy::mend(&name, &mut fields);
         let kind = EventKind::take(&name, &mut fields).map_err(bad)?;
         let common = Common {
             timestamp: Field::take(&mut fields, "timestamp").map_err(bad)?,
@@ -448,7 +451,34 @@ impl Event {
             subagent_run_id: Field::take(&mut fields, "subagentRunId").map_err(bad)?,
             others: fields,
         };
+        kind.check(&common).map_err(bad)?;
         Ok(Self { kind, common })
+    }
+}
+
+impl EventKind {
+    /// What the types of the fields cannot say.
+    fn check(&self, common: &Common) -> Result<(), String> {
+        let wrong = |field: &str, what: &str| Err(format!("its field {field:?} {what}"));
+        match self {
+            Self::SubagentStarted(_) | Self::SubagentFinished(_) | Self::SubagentError(_)
+                if common.subagent_run_id.is_none() =>
+            {
+                Err("it has no \"subagentRunId\"".into())
+            }
+            Self::RunFinished(RunFinished { outcome: Some(outcome), .. }) if outcome.is_idle() => {
+                wrong("outcome", "is an interrupt without interrupts")
+            }
+            Self::StateDelta(event) if !event.delta.is_array() => wrong("delta", "is no list"),
+            Self::ActivityDelta(event) if !event.patch.is_array() => wrong("patch", "is no list"),
+            Self::ToolCallResult(event) if event.role.as_ref().is_some_and(|r| r != "tool") => {
+                wrong("role", "is not \"tool\"")
+            }
+            Self::ReasoningMessageStart(event) if event.role != "reasoning" => {
+                wrong("role", "is not \"reasoning\"")
+            }
+            _ => Ok(()),
+        }
     }
 }
 

@@ -5,6 +5,8 @@ use serde_json::{Map, Value};
 
 use crate::Id;
 
+use super::content::Content;
+
 /// A message of a conversation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "role", rename_all = "lowercase")]
@@ -150,6 +152,9 @@ pub struct ToolCall {
     /// Extra information, by key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Map<String, Value>>,
+    /// Fields that nobody here knows.
+    #[serde(flatten)]
+    pub others: Map<String, Value>,
 }
 
 fn function() -> String {
@@ -163,95 +168,35 @@ pub struct FunctionCall {
     pub name: String,
     /// Its arguments, as JSON.
     pub arguments: String,
+    /// Fields that nobody here knows.
+    #[serde(flatten)]
+    pub others: Map<String, Value>,
 }
 
-/// A text, or several parts.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(untagged)]
-pub enum Content {
-    /// A text.
-    Text(String),
-    /// Parts, in order.
-    Parts(Vec<ContentPart>),
-}
-
-impl Default for Content {
-    fn default() -> Self {
-        Self::Text(String::new())
+impl Message {
+    /// The message.
+    #[must_use]
+    pub const fn id(&self) -> &Id {
+        match self {
+            Self::Developer(note) | Self::System(note) => &note.id,
+            Self::Assistant(said) => &said.id,
+            Self::User(said) => &said.id,
+            Self::Tool(answer) => &answer.id,
+            Self::Activity(activity) => &activity.id,
+            Self::Reasoning(thoughts) => &thoughts.id,
+        }
     }
-}
 
-/// A part of a message.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "type", rename_all = "lowercase")]
-#[non_exhaustive]
-pub enum ContentPart {
-    /// A text.
-    Text(TextPart),
-    /// A picture.
-    Image(Media),
-    /// A sound.
-    Audio(Media),
-    /// A film.
-    Video(Media),
-    /// A document.
-    Document(Media),
-}
-
-/// A text.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct TextPart {
-    /// What it says.
-    pub text: String,
-    /// The part.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub id: Option<Id>,
-    /// Extra information.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub metadata: Option<Value>,
-}
-
-/// Something that is not text.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Media {
-    /// Where it is.
-    pub source: Source,
-    /// The part.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub id: Option<Id>,
-    /// Extra information.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub metadata: Option<Value>,
-}
-
-/// Where a part is.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "type", rename_all = "lowercase", rename_all_fields = "camelCase")]
-pub enum Source {
-    /// Here, in base 64.
-    Data {
-        /// The bytes.
-        value: String,
-        /// What they are.
-        mime_type: String,
-    },
-    /// At an address.
-    Url {
-        /// The address.
-        value: String,
-        /// What is there.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        mime_type: Option<String>,
-    },
-    /// With a provider.
-    File {
-        /// What the provider calls it.
-        value: String,
-        /// The provider.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        provider: Option<String>,
-        /// What it is.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        mime_type: Option<String>,
-    },
+    /// What any message may say.
+    #[must_use]
+    pub const fn extras(&self) -> &Extras {
+        match self {
+            Self::Developer(note) | Self::System(note) => &note.extras,
+            Self::Assistant(said) => &said.extras,
+            Self::User(said) => &said.extras,
+            Self::Tool(answer) => &answer.extras,
+            Self::Activity(activity) => &activity.extras,
+            Self::Reasoning(thoughts) => &thoughts.extras,
+        }
+    }
 }

@@ -1,6 +1,6 @@
 //! What a run is asked, and how it ends.
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
 use crate::Id;
@@ -9,32 +9,35 @@ use super::message::Message;
 
 /// What a run is asked.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
+#[serde(rename_all = "camelCase")]
 pub struct RunInput {
     /// The conversation.
     pub thread_id: Id,
     /// The run.
     pub run_id: Id,
     /// The version of the protocol.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub protocol_version: Option<String>,
     /// The run that this one goes on from.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent_run_id: Option<Id>,
     /// The state of the application.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<Value>,
     /// The conversation so far.
+    #[serde(default, deserialize_with = "or_empty")]
     pub messages: Vec<Message>,
     /// Tools of the client.
+    #[serde(default, deserialize_with = "or_empty")]
     pub tools: Vec<ToolInfo>,
     /// What else the model should know.
+    #[serde(default, deserialize_with = "or_empty")]
     pub context: Vec<ContextItem>,
     /// Whatever the client sends along.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub forwarded_props: Option<Value>,
     /// Answers to interrupts.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resume: Option<Vec<ResumeEntry>>,
     /// Fields that nobody here knows.
     #[serde(flatten)]
@@ -54,6 +57,9 @@ pub struct ToolInfo {
     /// Extra information, by key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Map<String, Value>>,
+    /// Fields that nobody here knows.
+    #[serde(flatten)]
+    pub others: Map<String, Value>,
 }
 
 /// Something that a model should know.
@@ -63,6 +69,9 @@ pub struct ContextItem {
     pub description: String,
     /// What it says.
     pub value: String,
+    /// Fields that nobody here knows.
+    #[serde(flatten)]
+    pub others: Map<String, Value>,
 }
 
 /// The answer to an interrupt.
@@ -79,6 +88,9 @@ pub struct ResumeEntry {
     /// Extra information, by key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Map<String, Value>>,
+    /// Fields that nobody here knows.
+    #[serde(flatten)]
+    pub others: Map<String, Value>,
 }
 
 /// Whether an interrupt was answered.
@@ -152,6 +164,9 @@ pub struct Interrupt {
     /// The subagent it belongs to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subagent_run_id: Option<Id>,
+    /// Fields that nobody here knows.
+    #[serde(flatten)]
+    pub others: Map<String, Value>,
 }
 
 /// What a model call cost.
@@ -182,4 +197,40 @@ pub struct Usage {
     /// Tokens written to a cache.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cache_write_input_tokens: Option<u64>,
+    /// Fields that nobody here knows.
+    #[serde(flatten)]
+    pub others: Map<String, Value>,
+}
+
+impl Outcome {
+    /// Whether it waits for somebody, but for nothing.
+    pub(super) const fn is_idle(&self) -> bool {
+        matches!(self, Self::Interrupt { interrupts } if interrupts.is_empty())
+    }
+}
+
+/// A list; none if it is `null`, as the versions before 1.0 may write it.
+fn or_empty<'de, D, T>(deserializer: D) -> Result<Vec<T>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de>,
+{
+    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
+}
+
+impl Usage {
+    /// Adds what something else has cost.
+    pub fn add(&mut self, other: &Self) {
+        let add = |sum: &mut Option<u64>, more: Option<u64>| {
+            if let Some(more) = more {
+                *sum = Some(sum.unwrap_or(0).saturating_add(more));
+            }
+        };
+        add(&mut self.input_tokens, other.input_tokens);
+        add(&mut self.output_tokens, other.output_tokens);
+        add(&mut self.total_tokens, other.total_tokens);
+        add(&mut self.reasoning_tokens, other.reasoning_tokens);
+        add(&mut self.cached_input_tokens, other.cached_input_tokens);
+        add(&mut self.cache_write_input_tokens, other.cache_write_input_tokens);
+    }
 }

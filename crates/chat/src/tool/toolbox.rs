@@ -70,8 +70,10 @@ impl Toolbox {
     pub fn admit(&self, name: &str, arguments: &str) -> Admission {
         let Some(tool) = self.get(name) else {
             let names: Vec<_> = self.tools.keys().map(Id::as_str).collect();
-            let why = format!("there is no tool {name:?}; there are: {}", names.join(", "));
-            return Admission::Refused { why };
+            let names = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+            return Admission::Refused {
+                why: format!("there is no tool {name:?}; there are: {names}"),
+            };
         };
         match tool.check(arguments) {
             Ok(arguments) => {

@@ -1,0 +1,98 @@
+//! What holds for every run. A failing one prints its seed.
+
+use chat::{
+    StopReason, Structured, Transcript,
+    caps::TURNS_MAX,
+    machine::{Done, Plan, Strategy},
+};
+
+use crate::play::{Dice, Play, Played, call_turn, plan, random_start, random_turns, with_output};
+
+const SEEDS: u64 = 2_000;
+
+fn random_plan(dice: &mut Dice) -> Plan {
+    let plan = match dice.below(5) {
+        0 => with_output(Structured::Combined),
+        1 => with_output(Structured::Final),
+        2 => with_output(Structured::Prompted),
+        _ => plan(),
+    };
+    let strategy = match dice.below(4) {
+        0 => Strategy::TurnsMax(u32::try_from(dice.below(4)).unwrap()),
+        1 => Strategy::Until(vec![StopReason::End]),
+        2 => Strategy::All(vec![Strategy::TurnsMax(3), Strategy::when(|run| run.calls < 5)]),
+        _ => Strategy::default(),
+    };
+    Plan { strategy, ..plan }
+}
+
+fn play(seed: u64, arrivals: u64, stops: bool) -> Played {
+    let mut dice = Dice::new(seed);
+    let play = Play {
+        plan: random_plan(&mut dice),
+        start: random_start(&mut dice),
+        turns: random_turns(&mut dice),
+        arrivals: Dice::new(arrivals),
+        stops,
+    };
+    play.play()
+}
+
+#[test]
+fn arrival_order_does_not_matter() {
+    for seed in 0..SEEDS {
+        let first = play(seed, 1, false);
+        for arrivals in 2..5 {
+            let other = play(seed, arrivals, false);
+            assert_eq!(first.messages, other.messages, "seed {seed}, arrivals {arrivals}");
+            assert_eq!(first.done, other.done, "seed {seed}, arrivals {arrivals}");
+        }
+    }
+}
+
+#[test]
+fn stopping_at_every_step_is_not_stopping() {
+    for seed in 0..SEEDS {
+        assert_eq!(play(seed, 1, false), play(seed, 1, true), "seed {seed}");
+    }
+}
+
+#[test]
+fn the_events_tell_the_whole_conversation() {
+    for seed in 0..SEEDS {
+        let mut dice = Dice::new(seed);
+        let mut play = Play::new(random_turns(&mut dice));
+        play.plan = random_plan(&mut dice);
+        let played = play.play();
+        let mut transcript = Transcript::with(played.messages[..1].to_vec()).unwrap();
+        for event in &played.events {
+            transcript.push(event).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+        }
+        assert_eq!(transcript.into_messages(), played.messages, "seed {seed}");
+    }
+}
+
+#[test]
+fn every_run_ends_within_its_bounds() {
+    for seed in 0..SEEDS {
+        let played = play(seed, 1, false);
+        assert!(played.done.is_some(), "seed {seed}");
+        assert!(played.requests <= 4 + 3 + 5, "seed {seed}: {} requests", played.requests);
+    }
+}
+
+#[test]
+fn a_model_that_only_calls_tools_is_stopped() {
+    let turns = (0..50).map(|_| call_turn(&[("add", "{\"n\":1}")])).collect();
+    let played = Play::new(turns).play();
+    assert_eq!((played.done, played.requests), (Some(Done::TurnsExhausted), 5));
+}
+
+#[test]
+fn no_strategy_goes_on_for_ever() {
+    let turns = (0..TURNS_MAX + 5).map(|_| call_turn(&[("add", "{}")])).collect();
+    let mut play = Play::new(turns);
+    play.plan.strategy = Strategy::when(|_| true);
+    let played = play.play();
+    assert_eq!(played.requests, TURNS_MAX as usize);
+}
