@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "the wires that use it come one by one")]
 
 pub mod caps;
+mod halves;
 mod key;
 pub mod lines;
 pub mod sse;
