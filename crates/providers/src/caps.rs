@@ -47,5 +47,24 @@ pub const OPENAI_NAME_LEN_MAX: usize = 64;
 /// Characters of the id of a call, by the rules of Chat Completions.
 pub const OPENAI_CALL_ID_LEN_MAX: usize = 40;
 
+/// Nesting of a schema that is put into a provider's words.
+pub const SCHEMA_DEPTH_MAX: usize = 64;
+/// Characters of the id of a call, by Anthropic's rules.
+pub const ANTHROPIC_CALL_ID_LEN_MAX: usize = 64;
+/// Characters of the name of a tool or of a field of its arguments, by Anthropic's rules.
+pub const ANTHROPIC_NAME_LEN_MAX: usize = 64;
+/// Tokens of an answer of Anthropic, unless the request says otherwise: it must say something.
+pub const ANTHROPIC_TOKENS_DEFAULT: u32 = 16_384;
+/// The same for models that write less.
+pub const ANTHROPIC_TOKENS_DEFAULT_OLD: u32 = 4_096;
+/// The least tokens that Anthropic lets a model think.
+pub const ANTHROPIC_THINKING_TOKENS_MIN: u32 = 1_024;
+/// Tokens that a little thinking may take, where Anthropic wants a number.
+pub const ANTHROPIC_THINKING_TOKENS_LOW: u32 = 2_048;
+/// The same for more.
+pub const ANTHROPIC_THINKING_TOKENS_MEDIUM: u32 = 8_192;
+/// The same for much.
+pub const ANTHROPIC_THINKING_TOKENS_HIGH: u32 = 24_576;
+
 const _: () = assert!(FRAME_BYTES_MAX <= ANSWER_BYTES_MAX);
 const _: () = assert!(REFUSAL_BYTES_MAX <= FRAME_BYTES_MAX);
