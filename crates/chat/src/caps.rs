@@ -5,7 +5,7 @@ use std::time::Duration;
 /// Model turns of one run, unless the run says otherwise.
 pub const TURNS_DEFAULT: u32 = 5;
 /// Model turns of one run, whatever it says.
-pub const TURNS_MAX: u32 = 10_000;
+pub const TURNS_MAX: u32 = 2_000;
 /// Tool calls in one turn; those beyond are answered with an error.
 pub const CALLS_PER_TURN_MAX: usize = 128;
 /// Tools that run at the same time, unless the run says otherwise.

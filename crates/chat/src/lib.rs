@@ -2,11 +2,15 @@
 
 pub mod agui;
 pub mod caps;
+pub mod convert;
 mod id;
 pub mod machine;
 mod message;
 mod model;
+mod run;
 mod tool;
+mod transcript;
+pub mod ui;
 pub mod verify;
 
 pub use agui::Usage;
@@ -51,11 +55,13 @@ pub use model::{
     Abilities, Block, BlockKind, Model, ModelError, ModelErrorKind, ModelEvent, ModelName,
     ModelStream, OutputSpec, Request, Settings, StopReason, Structured, ThinkingEffort, ToolChoice,
 };
+pub use run::{BadChat, BeforeTool, Chat, ChatError, Finished, Middleware, Run, chat};
 pub use tool::{
     Admission, Approval, BadArguments, BadOutput, BadSchema, BadTool, Conversation, DuplicateTool,
     Effect, IntoContent, NoConversation, Place, Progress, Schema, Tool, ToolBuilder, ToolContext,
     ToolError, ToolEvent, ToolEvents, ToolEventsReader, ToolOutcome, ToolSpec, Toolbox,
 };
+pub use transcript::{Transcript, TranscriptError};
 pub use verify::{OrderError, Verifier};
 #[doc(hidden)]
 pub use {schemars, serde, serde_json};

@@ -323,7 +323,11 @@ fn inner_function(function: &ItemFn) -> TokenStream {
         }
     }
     let body = &function.block;
-    quote! { #signature #body }
+    quote! {
+        // A tool is async even if it does not wait.
+        #[allow(clippy::unused_async)]
+        #signature #body
+    }
 }
 
 fn docs(attributes: &[Attribute]) -> String {

@@ -1,4 +1,4 @@
-//! Model adapters, one module for each wire.
+//! Model adapters, one module for each wire, and a model that needs none.
 
 pub mod anthropic;
 mod blocks;
@@ -15,6 +15,7 @@ pub mod ollama;
 pub mod openai;
 mod pieces;
 pub mod schema;
+pub mod scripted;
 pub mod sse;
 mod transport;
 mod wire;

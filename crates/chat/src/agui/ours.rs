@@ -17,6 +17,12 @@ pub const END: &str = "end";
 pub const PROVIDER_RESULT: &str = "providerResult";
 /// Whether the provider keeps the thoughts to itself, on the start of their message.
 pub const REDACTED: &str = "redacted";
+/// The subagent that said it, on a message.
+pub const SUBAGENT_RUN_ID: &str = "subagentRunId";
+/// What the provider wants to see again, where a front end has no field for it.
+pub const SIGNATURE: &str = "signature";
+/// Who a message is by, where a front end knows fewer.
+pub const ROLE: &str = "role";
 
 /// The name of the custom event that tells of arguments that a person has changed:
 /// `{ "toolCallId": .., "arguments": .. }`.
@@ -45,7 +51,17 @@ pub fn set(metadata: &mut Map<String, Value>, name: &str, value: Value) {
     }
 }
 
-/// The same for an event.
+/// Takes it out of metadata.
+pub fn take(metadata: &mut Map<String, Value>, name: &str) -> Option<Value> {
+    let Some(Value::Object(ours)) = metadata.get_mut(KEY) else { return None };
+    let value = ours.remove(name);
+    if ours.is_empty() {
+        metadata.remove(KEY);
+    }
+    value
+}
+
+/// Says it in an event.
 #[must_use]
 pub fn with(mut event: Event, name: &str, value: Value) -> Event {
     set(event.common.metadata.get_or_insert_default(), name, value);

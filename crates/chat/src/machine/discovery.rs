@@ -17,6 +17,9 @@ struct Wanted {
 
 /// The tools that a model is told of after this conversation.
 pub(super) fn offered(tools: &Toolbox, messages: &[Arc<Message>]) -> Vec<Arc<ToolSpec>> {
+    if !tools.specs().any(|spec| spec.lazy) {
+        return tools.specs().map(Arc::clone).collect();
+    }
     let found = discovered(messages);
     let is_hidden = |spec: &&Arc<ToolSpec>| spec.lazy && !found.contains(&spec.name);
     let hidden: Vec<_> = tools.specs().filter(is_hidden).collect();

@@ -1,7 +1,7 @@
 //! What a machine was fed that it cannot take. Nothing has changed.
 
 use crate::{
-    Block, Id,
+    Block, Id, ModelErrorKind,
     caps::{BLOCKS_PER_TURN_MAX, TURN_BYTES_MAX},
 };
 
@@ -89,5 +89,18 @@ impl Misfed {
     #[must_use]
     pub const fn is_retryable(&self) -> bool {
         false
+    }
+}
+
+impl BadModelEvent {
+    /// What it says of the model.
+    #[must_use]
+    pub const fn kind(&self) -> ModelErrorKind {
+        match self {
+            Self::TooManyBlocks | Self::TooLong => ModelErrorKind::TooLarge,
+            Self::UnknownBlock { .. } | Self::OpenedTwice { .. } | Self::NotTheProviders { .. } => {
+                ModelErrorKind::Malformed
+            }
+        }
     }
 }

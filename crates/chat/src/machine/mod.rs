@@ -39,13 +39,13 @@ pub use self::{
     calls::{Call, Decision},
     discovery::DISCOVERY_TOOL,
     misfed::{BadModelEvent, Misfed},
-    output::{BadSchema, Output},
+    output::Output,
     state::{Done, Failure, Saved},
     strategy::{LoopState, Strategy},
 };
 use crate::{
-    Id, Message, ModelError, ModelErrorKind, ModelEvent, ModelName, Place, Request, Role, Settings,
-    StopReason, Structured, ToolChoice, ToolResult, Toolbox, Usage,
+    Id, Message, ModelError, ModelEvent, ModelName, Place, Request, Role, Settings, StopReason,
+    Structured, ToolChoice, ToolResult, Toolbox, Usage,
     agui::{
         Custom, Event, Outcome, RunError, RunFinished, RunStarted, TextMessageContent,
         TextMessageEnd, TextMessageStart, TextRole,
@@ -184,6 +184,12 @@ impl Machine {
     #[must_use]
     pub fn messages(&self) -> &[Arc<Message>] {
         &self.state.messages
+    }
+
+    /// The tools of the run.
+    #[must_use]
+    pub const fn tools(&self) -> &Toolbox {
+        &self.plan.tools
     }
 
     /// What the run has cost, by model.
@@ -522,17 +528,6 @@ impl Machine {
         let model = self.state.model.as_ref().unwrap_or(&self.plan.model.model);
         let theirs = json!({ "finishReason": finish_reason, "model": model });
         Map::from_iter([("tanstack".to_owned(), theirs)])
-    }
-}
-
-impl From<BadModelEvent> for ModelErrorKind {
-    fn from(bad: BadModelEvent) -> Self {
-        match bad {
-            BadModelEvent::TooManyBlocks | BadModelEvent::TooLong => Self::TooLarge,
-            BadModelEvent::UnknownBlock { .. }
-            | BadModelEvent::OpenedTwice { .. }
-            | BadModelEvent::NotTheProviders { .. } => Self::Malformed,
-        }
     }
 }
 

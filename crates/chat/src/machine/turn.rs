@@ -23,6 +23,7 @@ pub(super) struct Turn {
     blocks: Vec<Grown>,
     /// How many blocks there were, also those that stayed empty.
     opened: usize,
+    told: usize,
     bytes: usize,
     pub(super) model: Option<Id>,
     pub(super) usage: Option<Usage>,
@@ -36,6 +37,8 @@ struct Grown {
     id: Id,
     part: Part,
     stage: Stage,
+    /// When it was told of: the order of the parts.
+    order: usize,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -54,6 +57,7 @@ impl Turn {
             message_id,
             blocks: Vec::new(),
             opened: 0,
+            told: 0,
             bytes: 0,
             model: None,
             usage: None,
@@ -93,7 +97,8 @@ impl Turn {
     }
 
     /// The message; `None` if nothing was said.
-    pub(super) fn into_message(self) -> Option<Message> {
+    pub(super) fn into_message(mut self) -> Option<Message> {
+        self.blocks.sort_by_key(|grown| grown.order);
         let parts: Vec<_> = self.blocks.into_iter().map(|grown| grown.part).collect();
         (!parts.is_empty()).then(|| Message::new(self.message_id, Role::Assistant, parts))
     }
@@ -123,7 +128,7 @@ impl Turn {
         let (id, part) = self.begin(kind, own_id, names);
         self.opened += 1;
         let is_call = matches!(part, Part::ToolCall(_));
-        self.blocks.push(Grown { block, id, part, stage: Stage::Silent });
+        self.blocks.push(Grown { block, id, part, stage: Stage::Silent, order: 0 });
         if is_call {
             self.tell(self.blocks.len() - 1, events);
         }
@@ -264,6 +269,8 @@ impl Turn {
         let parent = self.latest_text().unwrap_or(&self.message_id).clone();
         let grown = &mut self.blocks[index];
         grown.stage = Stage::Open;
+        grown.order = self.told;
+        self.told += 1;
         let (id, message_id) = (grown.id.clone(), &self.message_id);
         match &grown.part {
             Part::Text(_) => {
@@ -298,7 +305,8 @@ impl Turn {
     fn latest_text(&self) -> Option<&Id> {
         let told =
             |grown: &&Grown| grown.stage != Stage::Silent && matches!(grown.part, Part::Text(_));
-        self.blocks.iter().rfind(told).map(|grown| &grown.id)
+        let latest = self.blocks.iter().filter(told).max_by_key(|grown| grown.order);
+        latest.map(|grown| &grown.id)
     }
 }
 

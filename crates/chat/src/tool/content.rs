@@ -113,7 +113,7 @@ mod tests {
 
     fn image(value: &str) -> ContentPart {
         let source = Source::Data { value: value.into(), mime_type: "image/png".into() };
-        ContentPart::Image(Media { source, id: None, metadata: None })
+        ContentPart::Image(source.into())
     }
 
     #[test]

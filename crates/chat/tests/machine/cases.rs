@@ -6,7 +6,7 @@ use chat::{
     agui::{Content, EventKind, Outcome, ResumeEntry, ResumeStatus},
     machine::{Decision, Done, Failure, Input, Machine, Misfed, NoMessages, Start, Step, Strategy},
 };
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::play::{Play, Played, Script, block, call_turn, plan, text_turn, usage, with_output};
 
@@ -34,7 +34,7 @@ fn result_texts(played: &Played) -> Vec<(String, CallEnd)> {
     let results = played.messages.iter().flat_map(|message| message.results());
     let text = |content: &Content| match content {
         Content::Text(text) => text.clone(),
-        other => panic!("{other:?}"),
+        parts @ Content::Parts(_) => panic!("{parts:?}"),
     };
     results.map(|result| (text(&result.content), result.end)).collect()
 }
@@ -140,6 +140,7 @@ fn an_interrupted_run_is_resumed_by_its_answers() {
         status: ResumeStatus::Resolved,
         payload: Some(payload),
         metadata: None,
+        others: Map::new(),
     };
     let unknown = machine.read_answer(&entry("approval_nobody", json!(true)));
     assert!(matches!(unknown, Err(Misfed::UnknownInterrupt { .. })));
@@ -167,6 +168,7 @@ fn whatever_is_not_a_clear_yes_is_a_no() {
             status: ResumeStatus::Resolved,
             payload,
             metadata: None,
+            others: Map::new(),
         };
         match machine.read_answer(&entry).unwrap() {
             Input::Decided { decision, .. } => decision,

@@ -1,7 +1,7 @@
 //! What holds for every run. A failing one prints its seed.
 
 use chat::{
-    StopReason, Structured,
+    StopReason, Structured, Transcript,
     caps::TURNS_MAX,
     machine::{Done, Plan, Strategy},
 };
@@ -54,6 +54,21 @@ fn arrival_order_does_not_matter() {
 fn stopping_at_every_step_is_not_stopping() {
     for seed in 0..SEEDS {
         assert_eq!(play(seed, 1, false), play(seed, 1, true), "seed {seed}");
+    }
+}
+
+#[test]
+fn the_events_tell_the_whole_conversation() {
+    for seed in 0..SEEDS {
+        let mut dice = Dice::new(seed);
+        let mut play = Play::new(random_turns(&mut dice));
+        play.plan = random_plan(&mut dice);
+        let played = play.play();
+        let mut transcript = Transcript::with(played.messages[..1].to_vec()).unwrap();
+        for event in &played.events {
+            transcript.push(event).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+        }
+        assert_eq!(transcript.into_messages(), played.messages, "seed {seed}");
     }
 }
 

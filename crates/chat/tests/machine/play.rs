@@ -1,15 +1,12 @@
 //! A world for a machine: a model that follows a script, and tools that answer in any order.
 
-use std::sync::Arc;
-
 use chat::{
-    Approval, Block, BlockKind, CallEnd, Id, Message, ModelError, ModelEvent, ModelName, Part,
-    Place, Request, Role, Settings, StopReason, Tool, ToolChoice, ToolResult, ToolSpec, Toolbox,
-    Usage,
+    Block, BlockKind, CallEnd, Id, Message, ModelError, ModelEvent, ModelName, Part, Request, Role,
+    Settings, StopReason, Tool, ToolBuilder, ToolChoice, ToolResult, Toolbox, Usage, Verifier,
     agui::{Content, Event},
     machine::{Call, Decision, Done, Input, Machine, Output, Plan, Saved, Start, Step, Strategy},
 };
-use serde_json::json;
+use serde_json::{Value, json};
 
 /// What a model does in one turn.
 #[derive(Clone, Debug, Default)]
@@ -108,6 +105,7 @@ impl Play {
                 step => panic!("{step:?}"),
             }
         };
+        verify(&events);
         let messages = machine.messages().iter().map(|message| (**message).clone()).collect();
         Played { messages, events, done, requests }
     }
@@ -125,6 +123,15 @@ impl Play {
             *machine = Machine::restore(self.plan.clone(), saved);
         }
     }
+}
+
+/// The events are in the order that AG-UI asks for.
+fn verify(events: &[Event]) {
+    let mut verifier = Verifier::new();
+    for event in events {
+        verifier.push(event).unwrap();
+    }
+    verifier.finish().unwrap();
 }
 
 /// Every call in what a model is shown has one result, right behind its message and in order.
@@ -174,23 +181,18 @@ pub(crate) fn plan() -> Plan {
 }
 
 pub(crate) fn toolbox() -> Toolbox {
-    let tool = |name: &str, place, approval| {
+    let tool = |name: &str| {
         let input = json!({ "type": "object", "properties": { "n": { "type": "integer" } } });
-        let mut spec = ToolSpec::new(name, "A tool.", input);
-        spec.place = place;
-        Tool::new(spec, approval)
+        Tool::builder(name, "A tool.").input_schema(input)
     };
+    let server = |tool: ToolBuilder<Value>| tool.run(|_, _| async { Ok("never run") }).unwrap();
     Toolbox::new([
-        tool("add", Place::Server, Approval::Never),
-        tool("fails", Place::Server, Approval::Never),
-        tool("ask", Place::Server, Approval::Always),
-        tool(
-            "odd",
-            Place::Server,
-            Approval::When(Arc::new(|arguments| arguments["n"].as_u64().unwrap_or(0) % 2 == 1)),
-        ),
-        tool("screen", Place::Client, Approval::Never),
-        tool("camera", Place::Client, Approval::Always),
+        server(tool("add")),
+        server(tool("fails")),
+        server(tool("ask").needs_approval()),
+        server(tool("odd").approve_when(|call| call["n"].as_u64().unwrap_or(0) % 2 == 1)),
+        tool("screen").client().unwrap(),
+        tool("camera").needs_approval().client().unwrap(),
     ])
     .unwrap()
 }
