@@ -36,16 +36,17 @@ mod by_name;
 mod call_id;
 pub mod caps;
 pub mod gemini;
+mod halves;
 mod inexpressible;
 mod json;
 mod key;
 pub mod lines;
+#[cfg(feature = "mcp")]
+pub mod mcp;
 pub mod ollama;
 pub mod openai;
 mod pieces;
 pub mod schema;
-#[cfg(feature = "mcp")]
-pub mod mcp;
 pub mod scripted;
 pub mod sse;
 mod transport;
