@@ -107,6 +107,18 @@ impl Default for Content {
     }
 }
 
+impl From<String> for Content {
+    fn from(text: String) -> Self {
+        Self::Text(text)
+    }
+}
+
+impl From<&str> for Content {
+    fn from(text: &str) -> Self {
+        Self::Text(text.to_owned())
+    }
+}
+
 impl From<Source> for Media {
     fn from(source: Source) -> Self {
         Self { source, id: None, metadata: None, others: Map::new() }
