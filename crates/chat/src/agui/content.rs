@@ -193,7 +193,9 @@ impl From<AnyPart> for ContentPart {
 
 impl From<Binary> for ContentPart {
     fn from(binary: Binary) -> Self {
-        let Binary { mime_type, id, url, data, filename, others } = binary;
+        let Binary { mime_type, id, url, data, filename, mut others } = binary;
+        others.remove("source");
+        let metadata = others.remove("metadata").filter(|metadata| !metadata.is_null());
         let kind = match mime_type.split('/').next() {
             Some("image") => Self::Image,
             Some("audio") => Self::Audio,
@@ -209,7 +211,7 @@ impl From<Binary> for ContentPart {
             }
             (None, None, None) => Source::Data { value: String::new(), mime_type },
         };
-        let metadata = filename.map(|name| json!({ "filename": name }));
+        let metadata = filename.map(|name| json!({ "filename": name })).or(metadata);
         kind(Media { metadata, others, ..Media::from(source) })
     }
 }
