@@ -55,7 +55,10 @@ pub use model::{
     Abilities, Block, BlockKind, Model, ModelError, ModelErrorKind, ModelEvent, ModelName,
     ModelStream, OutputSpec, Request, Settings, StopReason, Structured, ThinkingEffort, ToolChoice,
 };
-pub use run::{BadChat, BeforeTool, Chat, ChatError, Finished, Middleware, Run, chat};
+pub use run::{
+    BadChat, BeforeTool, Chat, ChatError, Finished, Middleware, Run, Summarize, Summary,
+    SummaryStyle, chat, summarize,
+};
 pub use tool::{
     Admission, Approval, BadArguments, BadOutput, BadSchema, BadTool, Conversation, DuplicateTool,
     Effect, IntoContent, NoConversation, Place, Progress, Schema, Tool, ToolBuilder, ToolContext,

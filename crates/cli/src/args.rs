@@ -3,6 +3,7 @@
 use clap::{Parser, Subcommand};
 
 use crate::{
+    ask::AskArgs,
     config::{DevFlags, Flags},
     doctor::DoctorArgs,
     keys::KeysArgs,
@@ -30,6 +31,14 @@ In another terminal:
 const DEV_NOTES: &str = "\
 Every option of `headwater serve` works here, too, and so do its signals. Without --listen, the next
 free port is taken if 4437 is in use.";
+
+const ASK_NOTES: &str = "\
+Try it without a key:
+  headwater ask \"What is the weather in Paris and Oslo?\"
+
+The answer goes to the standard output; thoughts and tool calls go beside it, to the standard error.
+Keys are read from OPENAI_API_KEY, ANTHROPIC_API_KEY and GEMINI_API_KEY, other places of the APIs
+from OPENAI_BASE_URL, ANTHROPIC_BASE_URL, GEMINI_BASE_URL and OLLAMA_HOST.";
 
 const SERVE_NOTES: &str = "\
 Each option can also be given in the environment, as HEADWATER_ and its name in capitals
@@ -62,6 +71,10 @@ pub(crate) enum Command {
     /// Serve streams over HTTP
     #[command(after_help = SERVE_NOTES)]
     Serve(Flags),
+
+    /// Ask a model something; without a key, the scripted one answers
+    #[command(after_help = ASK_NOTES)]
+    Ask(AskArgs),
 
     /// Work with streams, in a data directory or on a server
     Stream(StreamArgs),

@@ -5,10 +5,11 @@
 //!
 //! In reading order: `args` is what can be asked; `config` is what a server goes by and where each
 //! value came from; `serve` and `dev` run a server; `stream` works with streams in a directory or
-//! on a server; `keys` and `doctor` look after a directory. `failure` and `output` are what people
-//! see.
+//! on a server; `ask` asks a model; `keys` and `doctor` look after a directory. `failure` and
+//! `output` are what people see.
 
 mod args;
+mod ask;
 mod config;
 mod dev;
 mod doctor;
@@ -41,6 +42,7 @@ fn run(args: Args) -> Result<(), Failure> {
     match args.command {
         Command::Dev(flags) => dev::run(flags),
         Command::Serve(flags) => serve::run(flags),
+        Command::Ask(args) => ask::run(args),
         Command::Stream(args) => stream::run(args),
         Command::Keys(args) => keys::run(&args),
         Command::Doctor(args) => doctor::run(&args),

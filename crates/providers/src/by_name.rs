@@ -5,14 +5,15 @@ use std::sync::Arc;
 use chat::{Model, ModelError, ModelErrorKind};
 use sys::Sys;
 
-use crate::{Anthropic, Ollama, OpenAi};
+use crate::{Anthropic, Gemini, Ollama, OpenAi, scripted::Scripted};
 
 /// How models are named, for whoever asks for one that nobody knows.
-const NAMES: &str = "openai:NAME, openai-chat:NAME, anthropic:NAME or ollama:NAME";
+const NAMES: &str =
+    "scripted, openai:NAME, openai-chat:NAME, anthropic:NAME, gemini:NAME or ollama:NAME";
 
 /// A model by its name, such as `openai:gpt-5` or `ollama:qwen3`; what else it needs is in the
-/// environment. `openai` is the Responses API, `openai-chat` is Chat Completions, which more servers
-/// speak.
+/// environment. `openai` is the Responses API, `openai-chat` is Chat Completions, which more
+/// servers speak.
 ///
 /// # Errors
 /// `UnknownModel` if nobody knows the name; else what the provider's builder says.
@@ -27,12 +28,14 @@ pub fn by_name(
         Err(ModelError::new(provider, ModelErrorKind::UnknownModel, why))
     };
     match (provider, model) {
-        ("openai" | "openai-chat" | "anthropic" | "ollama", "") => {
+        ("scripted", "") => Ok(Arc::new(Scripted::demo(sys.clone()))),
+        ("openai" | "openai-chat" | "anthropic" | "gemini" | "ollama", "") => {
             unknown("which model is not said")
         }
         ("openai", model) => OpenAi::responses(model).environment(environment).build(sys),
         ("openai-chat", model) => OpenAi::chat(model).environment(environment).build(sys),
         ("anthropic", model) => Anthropic::new(model).environment(environment).build(sys),
+        ("gemini", model) => Gemini::new(model).environment(environment).build(sys),
         ("ollama", model) => Ollama::new(model).environment(environment).build(sys),
         _ => unknown("there is no such provider"),
     }
@@ -44,7 +47,7 @@ mod tests {
 
     #[track_caller]
     fn check(name: &str, expect: Result<&str, (ModelErrorKind, &str)>) {
-        let key = |name: &str| (name == "OPENAI_API_KEY").then(|| "sk-secret".to_owned());
+        let key = |name: &str| name.ends_with("_API_KEY").then(|| "sk-secret".to_owned());
         match (by_name(name, &key, &Sys::real()), expect) {
             (Ok(model), Ok(expect)) => {
                 assert_eq!(model.name().to_string(), expect);
@@ -62,11 +65,22 @@ mod tests {
     fn a_name_leads_to_a_model_or_says_why_not() {
         check("openai:gpt-5", Ok("openai:gpt-5"));
         check("openai-chat:gpt-4o", Ok("openai:gpt-4o"));
+        check("anthropic:claude-sonnet-5", Ok("anthropic:claude-sonnet-5"));
+        check("gemini:gemini-3-pro", Ok("gemini:gemini-3-pro"));
+        check("gemini:a?b", Err((ModelErrorKind::Unsupported, "no model is named")));
         check("ollama:qwen3:8b", Ok("ollama:qwen3:8b"));
         check("openai", Err((ModelErrorKind::UnknownModel, "which model")));
         check("nobody:x", Err((ModelErrorKind::UnknownModel, "openai:NAME")));
         let error = by_name("openai:gpt-5", &|_| None, &Sys::real()).unwrap_err();
         assert_eq!(error.kind, ModelErrorKind::MissingKey);
         assert!(error.to_string().starts_with("openai: there is no key; set OPENAI_API_KEY"));
+        for (name, variables) in [
+            ("anthropic:claude", "anthropic: there is no key; set ANTHROPIC_API_KEY"),
+            ("gemini:gemini", "gemini: there is no key; set GEMINI_API_KEY or GOOGLE_API_KEY"),
+        ] {
+            let error = by_name(name, &|_| None, &Sys::real()).unwrap_err();
+            assert_eq!(error.kind, ModelErrorKind::MissingKey);
+            assert!(error.to_string().starts_with(variables), "{error}");
+        }
     }
 }

@@ -65,6 +65,14 @@ pub const ANTHROPIC_THINKING_TOKENS_LOW: u32 = 2_048;
 pub const ANTHROPIC_THINKING_TOKENS_MEDIUM: u32 = 8_192;
 /// The same for much.
 pub const ANTHROPIC_THINKING_TOKENS_HIGH: u32 = 24_576;
+/// Characters of the name of a tool, by Gemini's rules.
+pub const GEMINI_NAME_LEN_MAX: usize = 64;
+/// Tokens that a little thinking may take, where Gemini wants a number.
+pub const GEMINI_THINKING_TOKENS_LOW: u32 = 1_024;
+/// The same for more.
+pub const GEMINI_THINKING_TOKENS_MEDIUM: u32 = 8_192;
+/// The same for much; no model of Gemini takes more.
+pub const GEMINI_THINKING_TOKENS_HIGH: u32 = 24_576;
 
 const _: () = assert!(FRAME_BYTES_MAX <= ANSWER_BYTES_MAX);
 const _: () = assert!(REFUSAL_BYTES_MAX <= FRAME_BYTES_MAX);

@@ -7,6 +7,14 @@ use serde::{
     de::{IgnoredAny, MapAccess, SeqAccess, Visitor},
 };
 
+/// An object. Serde would take a list for one, too.
+pub(crate) fn object<'a, T: Deserialize<'a>>(json: &'a str) -> Result<T, String> {
+    match json.trim_ascii_start().starts_with('{') {
+        true => serde_json::from_str(json).map_err(|error| error.to_string()),
+        false => Err("it should be an object".to_owned()),
+    }
+}
+
 /// A text that stays where it is if nothing in it was escaped.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 pub(crate) struct Text<'a>(#[serde(borrow)] pub(crate) Cow<'a, str>);

@@ -22,6 +22,7 @@ mod wire;
 
 pub use anthropic::Anthropic;
 pub use by_name::by_name;
+pub use gemini::Gemini;
 pub use key::Key;
 pub use ollama::Ollama;
 pub use openai::OpenAi;

@@ -268,9 +268,9 @@ mod tests {
                 "title": "Weather",
                 "type": "object",
                 "properties": {
+                    "at": { "type": "string", "format": "date-time" },
                     "city": { "type": "string", "description": "Where", "minLength": 1 },
                     "days": { "type": ["integer", "null"], "format": "uint32", "minimum": 0 },
-                    "at": { "type": "string", "format": "date-time" },
                 },
                 "required": ["city", "at"],
             }),
@@ -278,11 +278,11 @@ mod tests {
                 "title": "Weather",
                 "type": "object",
                 "properties": {
+                    "at": { "type": "string", "format": "date-time" },
                     "city": { "type": "string", "description": "Where" },
                     "days": { "type": ["integer", "null"], "minimum": 0 },
-                    "at": { "type": "string", "format": "date-time" },
                 },
-                "required": ["city", "days", "at"],
+                "required": ["at", "city", "days"],
                 "additionalProperties": false,
             }),
         );
@@ -300,13 +300,17 @@ mod tests {
             json!({
                 "type": "object",
                 "properties": {
-                    "shape": { "oneOf": [{ "$ref": "#/$defs/A", "description": "x" }, { "type": "null" }] },
+                    "shape": {
+                        "oneOf": [{ "$ref": "#/$defs/A", "description": "x" }, { "type": "null" }],
+                    },
                 },
                 "$defs": { "A": { "type": "array", "items": { "const": "a" } } },
             }),
             json!({
                 "type": "object",
-                "properties": { "shape": { "anyOf": [{ "$ref": "#/$defs/A" }, { "type": "null" }] } },
+                "properties": {
+                    "shape": { "anyOf": [{ "$ref": "#/$defs/A" }, { "type": "null" }] },
+                },
                 "required": ["shape"],
                 "additionalProperties": false,
                 "$defs": { "A": { "type": "array", "items": { "const": "a" } } },
@@ -316,7 +320,10 @@ mod tests {
 
     #[test]
     fn what_has_no_strict_words_is_said() {
-        let object = |property: Value| json!({ "type": "object", "properties": { "a": property }, "required": ["a"] });
+        let object = |a: Value| {
+            let properties = json!({ "a": a });
+            json!({ "type": "object", "properties": properties, "required": ["a"] })
+        };
         refused(json!({ "type": "string" }), "", "must be an object");
         refused(json!(true), "", "must be an object");
         refused(

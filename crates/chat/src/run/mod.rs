@@ -3,6 +3,7 @@
 mod drive;
 mod handle;
 mod middleware;
+mod summarize;
 
 use std::{
     convert::Infallible,
@@ -26,6 +27,7 @@ use tokio::sync::{mpsc, oneshot};
 use self::drive::{ClientTool, Decide, Driver};
 pub use self::handle::{Finished, Run};
 pub use self::middleware::{BeforeTool, Middleware};
+pub use self::summarize::{Summarize, Summary, SummaryStyle, summarize};
 use crate::{
     BadSchema, DuplicateTool, Id, Message, Model, OutputSpec, Role, Schema, Settings, Tool,
     ToolChoice, ToolOutcome, Toolbox,

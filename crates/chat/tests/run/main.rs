@@ -15,6 +15,7 @@ use chat::{
     agui::{Content, Event, ResumeEntry, ResumeStatus},
     chat,
     machine::{Call, Decision, Done, Failure},
+    summarize,
 };
 use futures_util::{FutureExt as _, future::BoxFuture};
 use schemars::JsonSchema;
@@ -294,6 +295,16 @@ async fn client_tools_are_made_by_whoever_says_so() {
     let finished = run.stream(&Sys::real()).unwrap().finish().await;
     assert_eq!(finished.messages[2].role, Role::Tool);
     assert_eq!(finished.text(), "Shown.");
+}
+
+#[tokio::test]
+async fn a_text_is_summarized() {
+    let model = Arc::new(StandIn::new(vec![vec![text("It rained.")]]));
+    let asked = summarize(Arc::clone(&model) as _, "It rained for days.").focus("the weather");
+    assert_eq!(asked.text(&Sys::real()).await.unwrap().text, "It rained.");
+    let request = model.last_request();
+    assert!(request.system[0].contains("Do not leave out: the weather."), "{:?}", request.system);
+    assert!(summarize(model, " ").text(&Sys::real()).await.is_err());
 }
 
 #[tokio::test]

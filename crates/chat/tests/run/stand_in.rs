@@ -26,6 +26,7 @@ pub(crate) struct StandIn {
     structured: Structured,
     turns: Mutex<(usize, Vec<Vec<Line>>)>,
     hung_up: Arc<Notify>,
+    last_request: Mutex<Arc<Request>>,
 }
 
 /// Tells when a stream is dropped.
@@ -53,12 +54,17 @@ impl StandIn {
             structured: Structured::default(),
             turns: Mutex::new((0, turns)),
             hung_up: Arc::default(),
+            last_request: Mutex::default(),
         }
     }
 
     pub(crate) fn structured(mut self, how: Structured) -> Self {
         self.structured = how;
         self
+    }
+
+    pub(crate) fn last_request(&self) -> Arc<Request> {
+        Arc::clone(&self.last_request.lock().unwrap())
     }
 
     pub(crate) async fn hung_up(&self) {
@@ -75,7 +81,8 @@ impl Model for StandIn {
         Abilities { structured: self.structured }
     }
 
-    fn call(&self, _: Arc<Request>, _: Cancellation) -> ModelStream {
+    fn call(&self, request: Arc<Request>, _: Cancellation) -> ModelStream {
+        *self.last_request.lock().unwrap() = request;
         let (turn, lines) = {
             let mut turns = self.turns.lock().unwrap();
             turns.0 += 1;

@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 use crate::{
     blocks::{Blocks, Prose},
     caps::BLOCKS_MAX,
-    json::Loose,
+    json::{Loose, object},
     openai::failure::broke_off,
     wire::{Decoder, quote},
 };
@@ -82,7 +82,7 @@ impl Decoder for OllamaDecoder {
         out: &mut Vec<ModelEvent>,
     ) -> Result<(), ModelError> {
         self.lines += 1;
-        let line: Line<'_> = serde_json::from_str(data).map_err(|error| {
+        let line: Line<'_> = object(data).map_err(|error| {
             self.malformed(&format!("cannot be read: {error}; it is {}", quote(data.as_bytes())))
         })?;
         if let Some(error) = line.error {

@@ -10,7 +10,7 @@ use super::failure::broke_off;
 use crate::{
     blocks::{Blocks, Prose},
     caps::BLOCKS_MAX,
-    json::{Loose, Text, Texts},
+    json::{Loose, Text, Texts, object},
     wire::{Decoder, quote},
 };
 
@@ -159,7 +159,7 @@ impl Decoder for ChatDecoder {
             self.is_done = true;
             return Ok(());
         }
-        let chunk: Chunk<'_> = serde_json::from_str(data).map_err(|error| {
+        let chunk: Chunk<'_> = object(data).map_err(|error| {
             self.malformed(&format!("is no chunk: {error}; it is {}", quote(data.as_bytes())))
         })?;
         if let Some(error) = chunk.error {

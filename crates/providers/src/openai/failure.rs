@@ -124,11 +124,14 @@ mod tests {
 
     #[test]
     fn refusals_are_told_in_the_words_of_the_provider() {
-        let body = r#"{"error":{"message":"The model `x` does not exist","type":"invalid_request_error","param":null,"code":"model_not_found"}}"#;
+        let body = r#"{"error":{"message":"The model `x` does not exist","type":
+            "invalid_request_error","param":null,"code":"model_not_found"}}"#;
         check(404, body, ModelErrorKind::UnknownModel, "404: The model `x` does not exist");
-        let body = r#"{"error":{"message":"Too long","type":"invalid_request_error","param":"messages","code":"context_length_exceeded"}}"#;
+        let body = r#"{"error":{"message":"Too long","type":"invalid_request_error","param":
+            "messages","code":"context_length_exceeded"}}"#;
         check(400, body, ModelErrorKind::BadRequest, "400: Too long (field \"messages\")");
-        let body = r#"{"error":{"message":"No money","type":"insufficient_quota","code":"insufficient_quota"}}"#;
+        let body = r#"{"error":{"message":"No money","type":"insufficient_quota","code":
+            "insufficient_quota"}}"#;
         check(429, body, ModelErrorKind::RateLimited, "429: No money");
         let told = "401: Bad; check the key and what it may do";
         check(401, r#"{"error":{"message":"Bad"}}"#, ModelErrorKind::Unauthorized, told);

@@ -14,7 +14,7 @@ use super::{
 use crate::{
     blocks::Blocks,
     caps::BLOCKS_MAX,
-    json::Loose,
+    json::{Loose, object},
     wire::{Decoder, quote},
 };
 
@@ -428,7 +428,9 @@ impl Decoder for ResponsesDecoder {
         if data.trim_ascii() == "[DONE]" {
             return Ok(());
         }
-        let mut event: Event<'_> = self.read("event", data)?;
+        let mut event: Event<'_> = object(data).map_err(|error| {
+            self.malformed(&format!("is no event: {error}; it is {}", quote(data.as_bytes())))
+        })?;
         if let (None, Some(name)) = (&event.kind.0, name) {
             event.kind = Loose(Some(name.to_owned().into()));
         }
