@@ -1,4 +1,34 @@
 //! Model adapters, one module for each wire, and a model that needs none.
+//!
+//! A provider's model is a [`chat::Model`]: it is asked with a [`chat::Request`] and streams
+//! blocks. A wire puts the request into the provider's words and reads the answer; it is pure. One
+//! transport carries all of them: over TLS, with patience that ends, again where nothing was shown
+//! yet. It is not a chat loop, and it keeps nothing.
+//!
+//! ```no_run
+//! use std::sync::Arc;
+//!
+//! use chat::{Message, ModelEvent, Request, Role};
+//! use futures_util::StreamExt;
+//!
+//! # async fn run() -> Result<(), chat::ModelError> {
+//! let sys = sys::Sys::real();
+//! let model = providers::by_name("ollama:qwen3", &providers::environment, &sys)?;
+//! let question = Arc::new(Message::text("1", Role::User, "Why is the sky blue?"));
+//! let request = Arc::new(Request { messages: vec![question], ..Request::default() });
+//! let (_canceller, cancellation) = sys::Cancellation::new();
+//! let mut answer = model.call(request, cancellation);
+//! while let Some(event) = answer.next().await {
+//!     if let ModelEvent::More { delta, .. } = event? {
+//!         print!("{delta}");
+//!     }
+//! }
+//! # Ok(()) }
+//! ```
+//!
+//! In reading order: `wire` is what a wire must do; `openai`, `anthropic`, `gemini` and `ollama` do
+//! it; `sse` and `lines` cut bytes into events; `transport` carries; `schema` puts JSON Schemas
+//! into strict words; `scripted` needs no provider at all; `by_name` finds them.
 
 pub mod anthropic;
 mod blocks;
