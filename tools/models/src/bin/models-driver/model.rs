@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use anyhow::Result;
 use chat::Model;
 use models::{Scenario, Wire};
-use providers::{Anthropic, Key, Ollama, OpenAi, TransportSettings};
+use providers::{Anthropic, Gemini, Key, Ollama, OpenAi, TransportSettings};
 use sys::Sys;
 
 /// The model that plays this scenario.
@@ -33,7 +33,11 @@ pub(crate) fn model(
             .key(key)
             .settings(settings)
             .build(sys)?,
-        Wire::Gemini => anyhow::bail!("not yet"),
+        Wire::Gemini => Gemini::new(name)
+            .base_url(format!("{url}/gemini"))
+            .key(key)
+            .settings(settings)
+            .build(sys)?,
         Wire::Ollama => {
             Ollama::new(name).base_url(format!("{url}/ollama")).settings(settings).build(sys)?
         }
