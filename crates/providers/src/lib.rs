@@ -41,6 +41,8 @@ mod inexpressible;
 mod json;
 mod key;
 pub mod lines;
+#[cfg(feature = "mcp")]
+pub mod mcp;
 pub mod ollama;
 pub mod openai;
 mod pieces;

@@ -24,7 +24,7 @@ pub(super) fn mend(name: &str, fields: &mut Map<String, Value>) {
 ///
 /// Those events name no message, so the thoughts are counted: `thinking-0`, `thinking-1`. The title
 /// of thoughts stays among the unknown fields.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Upgrade {
     spans: u64,
     messages: u64,

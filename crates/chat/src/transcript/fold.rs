@@ -154,7 +154,8 @@ impl Turns {
         };
         let place = match known {
             Some(place) if place.turn == turn && self.is_last(place) => place,
-            _ => self.push_part(turn, Part::Text(Text::default()))?,
+            // A text that says nothing is no part.
+            _ => Place { turn, part: None },
         };
         self.know(BlockOf::Text, id, place);
         self.say(turn, common);
@@ -167,15 +168,6 @@ impl Turns {
     fn end_text(&mut self, id: &Id, common: &Common) -> Result<(), TranscriptError> {
         let place = self.find(BlockOf::Text, "TEXT_MESSAGE_END", id)?;
         self.say(place.turn, common);
-        // A text that says nothing is no part.
-        let is_empty = match self.part(place) {
-            Some(Part::Text(text)) => text.text.is_empty() && text.signature.is_none(),
-            _ => false,
-        };
-        if is_empty && self.is_last(place) {
-            self.message_mut(place.turn).into_iter().for_each(|message| drop(message.parts.pop()));
-            self.know(BlockOf::Text, id, Place { part: None, ..place });
-        }
         Ok(())
     }
 

@@ -21,7 +21,7 @@ mod turns;
 
 use crate::{
     Id, Message, Role,
-    agui::{BadChunk, Chunks, Event, EventKind, Expanded, Upgrade},
+    agui::{BadChunk, Chunks, Event, Expanded, Upgrade},
     caps::{TRANSCRIPT_BYTES_MAX, TRANSCRIPT_MESSAGES_MAX, TRANSCRIPT_PARTS_MAX},
 };
 
@@ -30,9 +30,10 @@ use turns::Turns;
 /// The messages that events tell of.
 ///
 /// The texts, thoughts and calls of one turn of a model are one message, in the order in which they
-/// began. The answers of its tools stand right after it, one message each, in the order of the
-/// calls, however they arrived. Events of others, which do not say what belongs together, are read
-/// as AG-UI's own client reads them, but that thoughts belong to what their model says next.
+/// began; a text begins with its first word. The answers of its tools stand right after it, one
+/// message each, in the order of the calls, however they arrived. Events of others, which do not
+/// say what belongs together, are read as AG-UI's own client reads them, but that thoughts belong
+/// to what their model says next.
 ///
 /// Activities and state are passed over. Metadata of events that make a message become its own, but
 /// what `headwater` and `tanstack` say of events there.
@@ -112,11 +113,9 @@ impl Transcript {
     /// # Errors
     /// If it tells of something that was never started, or of too much. Nothing is changed then.
     pub fn push(&mut self, event: &Event) -> Result<(), TranscriptError> {
-        if let EventKind::Unknown(_) = event.kind {
-            let Some(event) = self.upgrade.read(event) else { return Ok(()) };
-            return self.expanded(&event);
-        }
-        self.expanded(event)
+        let upgrade = self.upgrade;
+        let upgraded = self.upgrade.read(event);
+        self.expanded(upgraded.as_ref().unwrap_or(event)).inspect_err(|_| self.upgrade = upgrade)
     }
 
     /// The messages, in order.
