@@ -1,6 +1,6 @@
 //! `headwater ask`, as people and scripts use it.
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "these are tests")]
-#![allow(dead_code, reason = "each test program uses what it needs of the support")]
+#![allow(clippy::disallowed_methods, reason = "processes, and what they leave behind, are real")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod support;
 
