@@ -5,11 +5,11 @@
 //! What belongs together says so in its metadata ([`ours::MESSAGE_ID`]), so that there and back is
 //! the same messages again.
 //!
-//! Lost on the way there: pictures, sounds, films and documents by a model, a system or a developer;
-//! signatures of what people say; where one text of a system ends and the next begins; parts that
-//! cannot be in a message of their role. Lost on the way back: activities; ids and metadata of
-//! texts among several parts; metadata of calls; fields that nobody here knows; a text of a model
-//! that says nothing.
+//! Lost on the way there: pictures, sounds, films and documents by a model, a system or a
+//! developer; signatures of what people say; where one text of a system ends and the next begins;
+//! parts that cannot be in a message of their role. Lost on the way back: activities; ids and
+//! metadata of texts among several parts; metadata of calls; fields that nobody here knows; a text
+//! of a model that says nothing.
 
 use serde_json::{Map, Value, json};
 

@@ -1,12 +1,12 @@
 //! Messages as TanStack AI's front ends hold them.
 //!
 //! There a message has parts much like here, but the answers of tools are parts of the message that
-//! called them, and there are only systems, people and assistants. What has no field there stands in
-//! `metadata` ([`ours`]), so that there and back is the same messages again, if answers follow the
-//! message that called their tools.
+//! called them, and there are only systems, people and assistants. What has no field there stands
+//! in `metadata` ([`ours`]), so that there and back is the same messages again, if answers follow
+//! the message that called their tools.
 //!
-//! Lost on the way here: states of calls and approvals, parts of kinds that are not known here, times,
-//! and fields that nobody here knows. A structured output becomes its text.
+//! Lost on the way here: states of calls and approvals, parts of kinds that are not known here,
+//! times, and fields that nobody here knows. A structured output becomes its text.
 
 use std::collections::BTreeMap;
 

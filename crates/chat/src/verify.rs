@@ -14,7 +14,8 @@
 //! verifier.push(&started.into())?;
 //! let end = Event::from(TextMessageEnd { message_id: "m".into() });
 //! let error = verifier.push(&end).unwrap_err();
-//! assert_eq!(error.to_string(), r#"TEXT_MESSAGE_END: the message "m" is not open; start it first"#);
+//! let why = "TEXT_MESSAGE_END: the message \"m\" is not open; start it first";
+//! assert_eq!(error.to_string(), why);
 //! # Ok::<(), chat::OrderError>(())
 //! ```
 
@@ -186,14 +187,12 @@ impl Verifier {
     /// # Errors
     /// If it may not come now. Nothing is changed then.
     pub fn push(&mut self, event: &Event) -> Result<(), OrderError> {
-        let upgraded = match event.kind {
-            EventKind::Unknown(_) => self.upgrade.read(event),
-            _ => None,
-        };
+        let (lanes, upgrade) = (self.chunks.clone(), self.upgrade);
+        let upgraded = self.upgrade.read(event);
         let event = upgraded.as_ref().unwrap_or(event);
-        let lanes = self.chunks.clone();
         self.expanded(event).map_err(|rule| {
             self.chunks = lanes;
+            self.upgrade = upgrade;
             OrderError { event: event.name().to_owned(), rule }
         })
     }

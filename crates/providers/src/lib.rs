@@ -30,16 +30,24 @@
 //! it; `sse` and `lines` cut bytes into events; `transport` carries; `schema` puts JSON Schemas
 //! into strict words; `scripted` needs no provider at all; `by_name` finds them.
 
+/// The guide, compiled.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/chat.md")]
+pub struct Guide;
+
 pub mod anthropic;
 mod blocks;
 mod by_name;
 mod call_id;
 pub mod caps;
 pub mod gemini;
+mod halves;
 mod inexpressible;
 mod json;
 mod key;
 pub mod lines;
+#[cfg(feature = "mcp")]
+pub mod mcp;
 pub mod ollama;
 pub mod openai;
 mod pieces;

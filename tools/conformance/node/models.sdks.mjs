@@ -25,7 +25,11 @@ const stops = {
 class Shown {
   text = ""
   thinking = ""
+  // What the provider wants to see again.
+  signature = ""
   calls = []
+  // How many tools the provider ran.
+  ran = 0
   usage = null
   stop = null
 }
@@ -69,6 +73,9 @@ async function responses(url, model, shown) {
   shown.text = messages.map((part) => part.text ?? part.refusal).join("")
   const thoughts = whole.output.filter((item) => item.type === "reasoning").flatMap((item) => item.summary)
   shown.thinking = thoughts.map((part) => part.text).join("")
+  const sealed = whole.output.filter((item) => item.type === "reasoning")
+  shown.signature = sealed.map((item) => item.encrypted_content).join("")
+  shown.ran = whole.output.filter((item) => item.type === "web_search_call").length
   const calls = whole.output.filter((item) => item.type === "function_call")
   shown.calls = calls.map((it) => call(it.name, JSON.parse(it.arguments)))
   shown.usage = { input: whole.usage.input_tokens, output: whole.usage.output_tokens }
@@ -93,6 +100,8 @@ async function anthropic(url, model, shown) {
   const those = (type) => whole.content.filter((block) => block.type === type)
   shown.text = those("text").map((block) => block.text).join("")
   shown.thinking = those("thinking").map((block) => block.thinking).join("")
+  shown.signature = those("thinking").map((block) => block.signature).join("")
+  shown.ran = those("server_tool_use").length
   shown.calls = those("tool_use").map((block) => call(block.name, block.input))
   shown.usage = { input: whole.usage.input_tokens, output: whole.usage.output_tokens }
   shown.stop = whole.stop_reason === null ? null : stops[whole.stop_reason]
@@ -111,7 +120,9 @@ async function gemini(url, model, shown) {
   for await (const chunk of stream) {
     const candidate = chunk.candidates?.[0]
     for (const part of candidate?.content?.parts ?? []) {
-      if (part.functionCall) shown.calls.push(call(part.functionCall.name, part.functionCall.args))
+      shown.signature += part.thoughtSignature ?? ""
+      if (part.executableCode) shown.ran += 1
+      else if (part.functionCall) shown.calls.push(call(part.functionCall.name, part.functionCall.args))
       else if (part.thought) shown.thinking += part.text
       else shown.text += part.text ?? ""
     }

@@ -64,6 +64,23 @@ impl Harness {
         Report::parse(&json, &Scope::Shapes)
     }
 
+    /// Lets the vendors' SDKs and our providers, in the program `models-driver`, read what the
+    /// program `models-server` serves.
+    ///
+    /// # Errors
+    ///
+    /// When the run could not take place. Failing tests are no error, they are in the report.
+    pub fn run_models(&self, server_binary: &Path, driver_binary: &Path) -> Result<Report> {
+        let suite = Suite::install(&self.node_dir)?;
+        let results_path = self.empty_dir("models")?.join("results.json");
+        let server = std::path::absolute(server_binary)?;
+        let driver = std::path::absolute(driver_binary)?;
+        let target = Target::Models { server: &server, driver: &driver };
+        suite.run(target, &Scope::Models, &results_path)?;
+        let json = fs::read_to_string(&results_path).context("the tests wrote no results")?;
+        Report::parse(&json, &Scope::Models)
+    }
+
     /// An absolute path, because the suite runs in a folder of its own.
     fn empty_dir(&self, name: &str) -> Result<PathBuf> {
         let dir = std::path::absolute(self.scratch_dir.join(name))?;

@@ -17,7 +17,8 @@
 //! # Ok::<(), anyhow::Error>(())
 //! ```
 //!
-//! [`Harness::run_shapes`] lets Electric's client and our source read one server of shapes.
+//! [`Harness::run_shapes`] lets Electric's client and our source read one server of shapes,
+//! [`Harness::run_models`] the vendors' SDKs and our providers one server of model wires.
 //! [`differential`] holds our live queries against those of another npm package, @tanstack/db.
 //!
 //! Reading order: `harness` tells a run from start to end, `server` and `suite` are its two child
@@ -38,4 +39,4 @@ mod suite;
 pub use engine::{Engine, UnknownEngine};
 pub use harness::Harness;
 pub use report::{Fault, Report};
-pub use suite::{INTEROP_EXPECTED, SHAPES_EXPECTED, Scope, TESTS_EXPECTED};
+pub use suite::{INTEROP_EXPECTED, MODELS_EXPECTED, SHAPES_EXPECTED, Scope, TESTS_EXPECTED};

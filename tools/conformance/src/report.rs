@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use crate::{
     Scope,
-    suite::{INTEROP_EXPECTED, SHAPES_EXPECTED, TESTS_EXPECTED},
+    suite::{INTEROP_EXPECTED, MODELS_EXPECTED, SHAPES_EXPECTED, TESTS_EXPECTED},
 };
 
 /// The outcome of one run.
@@ -71,6 +71,7 @@ impl Report {
             Scope::Whole => TESTS_EXPECTED,
             Scope::Interop => INTEROP_EXPECTED,
             Scope::Shapes => SHAPES_EXPECTED,
+            Scope::Models => MODELS_EXPECTED,
             Scope::Named(_) => ran.max(1),
         };
         if ran == expected {
@@ -78,7 +79,7 @@ impl Report {
         }
         let complaint = match scope {
             Scope::Named(pattern) => format!("no test matches `{pattern}`"),
-            Scope::Whole | Scope::Interop | Scope::Shapes => {
+            Scope::Whole | Scope::Interop | Scope::Shapes | Scope::Models => {
                 format!("{expected} tests were expected, {ran} ran")
             }
         };

@@ -20,6 +20,9 @@ pub const INTEROP_EXPECTED: u32 = 11;
 /// How many tests put our source of shapes beside Electric's own client.
 pub const SHAPES_EXPECTED: u32 = 14;
 
+/// How many tests put our providers beside the vendors' SDKs.
+pub const MODELS_EXPECTED: u32 = 225;
+
 const RUN_TIME_MAX: Duration = Duration::from_secs(300);
 
 /// Which tests of the suite to run.
@@ -33,6 +36,8 @@ pub enum Scope {
     Interop,
     /// Not our server, but one of shapes, read by Electric's client and by our source.
     Shapes,
+    /// Not our server, but one of model wires, read by the vendors' SDKs and by our providers.
+    Models,
 }
 
 impl Scope {
@@ -42,6 +47,7 @@ impl Scope {
             Self::Whole | Self::Named(_) => "conf.test.mjs",
             Self::Interop => "interop.test.mjs",
             Self::Shapes => "shapes.test.mjs",
+            Self::Models => "models.test.mjs",
         }
     }
 }
@@ -53,6 +59,8 @@ pub(crate) enum Target<'a> {
     Server { url: &'a str, binary: &'a Path },
     /// A program that the tests start by themselves.
     Driver { binary: &'a Path },
+    /// Two such programs: who speaks the wires of models, and who reads them.
+    Models { server: &'a Path, driver: &'a Path },
 }
 
 /// The folder with the suite's `package.json`, and its `node_modules`.
@@ -97,6 +105,9 @@ impl<'a> Suite<'a> {
                 .env("CONFORMANCE_LONG_POLL_MS", LONG_POLL_MS.to_string())
                 .env("CONFORMANCE_SUBSCRIPTIONS", "true"),
             Target::Driver { binary } => command.env("CONFORMANCE_ELECTRIC_DRIVER", binary),
+            Target::Models { server, driver } => command
+                .env("CONFORMANCE_MODELS_SERVER", server)
+                .env("CONFORMANCE_MODELS_DRIVER", driver),
         };
         if let Scope::Named(pattern) = scope {
             command.args(["--testNamePattern", pattern]);

@@ -54,6 +54,16 @@ pub(crate) fn run_shapes(metadata: &Metadata) -> Tally {
     tally
 }
 
+/// Lets the vendors' SDKs and our providers read the same server of model wires.
+pub(crate) fn run_models(metadata: &Metadata) -> Tally {
+    println!("models: the vendors' SDKs and our providers");
+    let mut tally = Tally::default();
+    let built = |name: &str| metadata.target_directory.join("debug").join(name);
+    let (server, driver) = (built("models-server"), built("models-driver"));
+    count(&mut tally, "models", harness(metadata).run_models(&server, &driver));
+    tally
+}
+
 fn harness(metadata: &Metadata) -> Harness {
     Harness {
         server_binary: metadata.target_directory.join("debug/headwater"),

@@ -107,10 +107,14 @@ macro_rules! required {
         impl Field for $type {
             fn take(fields: &mut Map<String, Value>, name: &str) -> Result<Self, String> {
                 let value = fields.remove(name).ok_or_else(|| format!("it has no {name:?}"))?;
-                serde_json::from_value(value).map_err(|error| format!("its field {name:?}: {error}"))
+                let bad = |error| format!("its field {name:?}: {error}");
+                serde_json::from_value(value).map_err(bad)
             }
 
-            fn put<S: SerializeMap>(&self, name: &'static str, map: &mut S) -> Result<(), S::Error> {
+            fn put<S>(&self, name: &'static str, map: &mut S) -> Result<(), S::Error>
+            where
+                S: SerializeMap,
+            {
                 map.serialize_entry(name, self)
             }
         }

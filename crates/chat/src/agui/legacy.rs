@@ -24,7 +24,7 @@ pub(super) fn mend(name: &str, fields: &mut Map<String, Value>) {
 ///
 /// Those events name no message, so the thoughts are counted: `thinking-0`, `thinking-1`. The title
 /// of thoughts stays among the unknown fields.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Upgrade {
     spans: u64,
     messages: u64,
@@ -35,6 +35,7 @@ impl Upgrade {
     pub fn read(&mut self, event: &Event) -> Option<Event> {
         let EventKind::Unknown(name) = &event.kind else { return None };
         let mut common = event.common.clone();
+        common.others.remove("messageId");
         let kind = match name.as_str() {
             "THINKING_START" => {
                 self.spans += 1;

@@ -295,7 +295,13 @@ impl Turn {
                 let tool_call_name = call.name.to_string();
                 let parent_message_id = Some(parent);
                 let start = ToolCallStart { tool_call_id: id, tool_call_name, parent_message_id };
-                events.push(start.into());
+                let mut start = Event::from(start);
+                if call.provider_result.is_some() {
+                    // TanStack AI knows such calls by this; else its clients would make them.
+                    let metadata = start.common.metadata.get_or_insert_default();
+                    metadata.insert("providerExecuted".into(), json!(true));
+                }
+                events.push(start);
             }
             _ => {}
         }

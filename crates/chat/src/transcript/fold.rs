@@ -96,6 +96,15 @@ impl Turns {
         blocks.get(id).copied().ok_or_else(unknown)
     }
 
+    /// Puts back the texts that said nothing: what ended them does not count.
+    pub(super) fn put_back(&mut self) {
+        for (id, turn) in std::mem::take(&mut self.emptied) {
+            if let Ok(place) = self.push_part(turn, Part::Text(Text::default())) {
+                self.know(BlockOf::Text, &id, place);
+            }
+        }
+    }
+
     /// Remembers where a block stands.
     fn know(&mut self, kind: BlockOf, id: &Id, place: Place) {
         let blocks = match kind {
@@ -175,6 +184,7 @@ impl Turns {
         if is_empty && self.is_last(place) {
             self.message_mut(place.turn).into_iter().for_each(|message| drop(message.parts.pop()));
             self.know(BlockOf::Text, id, Place { part: None, ..place });
+            self.emptied.push((id.clone(), place.turn));
         }
         Ok(())
     }

@@ -21,7 +21,7 @@ mod turns;
 
 use crate::{
     Id, Message, Role,
-    agui::{BadChunk, Chunks, Event, EventKind, Expanded, Upgrade},
+    agui::{BadChunk, Chunks, Event, Expanded, Upgrade},
     caps::{TRANSCRIPT_BYTES_MAX, TRANSCRIPT_MESSAGES_MAX, TRANSCRIPT_PARTS_MAX},
 };
 
@@ -32,7 +32,8 @@ use turns::Turns;
 /// The texts, thoughts and calls of one turn of a model are one message, in the order in which they
 /// began. The answers of its tools stand right after it, one message each, in the order of the
 /// calls, however they arrived. Events of others, which do not say what belongs together, are read
-/// as AG-UI's own client reads them, but that thoughts belong to what their model says next.
+/// as AG-UI's own client reads them, but that thoughts belong to what their model says next, and
+/// that a text that says nothing is no part.
 ///
 /// Activities and state are passed over. Metadata of events that make a message become its own, but
 /// what `headwater` and `tanstack` say of events there.
@@ -112,11 +113,9 @@ impl Transcript {
     /// # Errors
     /// If it tells of something that was never started, or of too much. Nothing is changed then.
     pub fn push(&mut self, event: &Event) -> Result<(), TranscriptError> {
-        if let EventKind::Unknown(_) = event.kind {
-            let Some(event) = self.upgrade.read(event) else { return Ok(()) };
-            return self.expanded(&event);
-        }
-        self.expanded(event)
+        let upgrade = self.upgrade;
+        let upgraded = self.upgrade.read(event);
+        self.expanded(upgraded.as_ref().unwrap_or(event)).inspect_err(|_| self.upgrade = upgrade)
     }
 
     /// The messages, in order.
@@ -134,12 +133,14 @@ impl Transcript {
         let (mut written, lanes) = (Vec::new(), self.chunks.clone());
         let expanded = self.chunks.expand(event, &mut written)?;
         let mut all = written.iter().chain((expanded == Expanded::Kept).then_some(event));
-        // Of the events that stand for a chunk only the one that starts something can fail once
-        // there is room, and nothing but ends stand before it.
-        self.turns
-            .has_room(event)
-            .and_then(|()| all.try_for_each(|one| self.turns.apply(one)))
-            .inspect_err(|_| self.chunks = lanes)
+        self.turns.emptied.clear();
+        // Of the events that stand for one only the one that starts something can fail once there
+        // is room, and nothing but ends stand before it.
+        let room = self.turns.has_room(event);
+        room.and_then(|()| all.try_for_each(|one| self.turns.apply(one))).inspect_err(|_| {
+            self.chunks = lanes;
+            self.turns.put_back();
+        })
     }
 }
 

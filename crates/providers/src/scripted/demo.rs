@@ -109,8 +109,9 @@ impl<'a> View<'a> {
     }
 
     fn has_called(&self, call: &Call) -> bool {
+        let arguments = call.arguments.to_string();
         let mut made = self.since.iter().flat_map(|message| message.calls());
-        made.any(|made| made.name == call.name && made.arguments == call.arguments.to_string())
+        made.any(|made| made.name == call.name && made.arguments == arguments)
     }
 
     fn weather_tool(&self) -> Option<&'a Arc<ToolSpec>> {

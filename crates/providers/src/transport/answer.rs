@@ -7,6 +7,7 @@ use hyper::body::Incoming;
 use super::http::{Http, told};
 use crate::{
     caps::{ANSWER_BYTES_MAX, DRAIN_TIME},
+    halves::Halves,
     lines::Lines,
     sse::{BadFrame, Sse},
     wire::{Decoder as _, Framing, Wire},
@@ -17,6 +18,7 @@ pub(super) struct Answer<W: Wire> {
     body: Incoming,
     bytes: usize,
     splitter: Splitter,
+    halves: Halves,
     decoder: W::Decoder,
 }
 
@@ -50,7 +52,7 @@ impl<W: Wire> Answer<W> {
             Framing::Sse => Splitter::Sse(Sse::default()),
             Framing::Lines => Splitter::Lines(Lines::default()),
         };
-        Self { body, bytes: 0, splitter, decoder: wire.decoder() }
+        Self { body, bytes: 0, splitter, halves: Halves::default(), decoder: wire.decoder() }
     }
 
     /// Reads what arrives next.
@@ -93,10 +95,10 @@ impl<W: Wire> Answer<W> {
     }
 
     fn split(&mut self, bytes: &[u8], events: &mut Vec<ModelEvent>) -> Result<(), Broken> {
-        let decoder = &mut self.decoder;
+        let (decoder, halves) = (&mut self.decoder, &mut self.halves);
         let mut each = |name: Option<&str>, data: &str| match decoder.is_done() {
             true => Ok(()),
-            false => decoder.push(name, data, events).map_err(Broken::Wire),
+            false => decoder.push(name, &halves.mend(data), events).map_err(Broken::Wire),
         };
         match &mut self.splitter {
             Splitter::Sse(sse) => sse.push(bytes, each),
@@ -107,10 +109,10 @@ impl<W: Wire> Answer<W> {
     /// Nothing more will come.
     fn end(&mut self, provider: &Id, events: &mut Vec<ModelEvent>) -> Result<Progress, ModelError> {
         if let Splitter::Lines(lines) = &mut self.splitter {
-            let decoder = &mut self.decoder;
+            let (decoder, halves) = (&mut self.decoder, &mut self.halves);
             let last = lines.finish(|line| match decoder.is_done() {
                 true => Ok(()),
-                false => decoder.push(None, line, events).map_err(Broken::Wire),
+                false => decoder.push(None, &halves.mend(line), events).map_err(Broken::Wire),
             });
             // A last line that cannot be read was cut off.
             last.map_err(|broken| match broken.told(provider) {

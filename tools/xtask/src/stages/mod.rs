@@ -137,6 +137,7 @@ fn run_conformance(run: &Run) -> Result<Tally> {
     let interop = conformance_command::run_engines(&run.metadata, &run.engines, &Scope::Interop);
     tally.merge(interop);
     tally.merge(conformance_command::run_shapes(&run.metadata));
+    tally.merge(conformance_command::run_models(&run.metadata));
     Ok(tally)
 }
 
