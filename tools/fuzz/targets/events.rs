@@ -10,9 +10,9 @@ use providers::{
 
 type Events = Result<Vec<(Option<String>, String)>, BadFrame>;
 
-fuzz_target!(|input: (u8, &[u8])| {
-    let (size, bytes) = input;
-    let size = usize::from(size).max(1);
+fuzz_target!(|input: &[u8]| {
+    let Some((size, bytes)) = input.split_first() else { return };
+    let size = usize::from(*size).max(1);
     assert_eq!(events(bytes, size), events(bytes, bytes.len().max(1)));
     assert_eq!(lines(bytes, size), lines(bytes, bytes.len().max(1)));
 });
