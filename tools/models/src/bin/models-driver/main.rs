@@ -10,10 +10,14 @@ mod model;
 mod run;
 
 use anyhow::{Context as _, Result, bail};
+use futures_util::{StreamExt as _, stream};
 use models::{Scenario, Wire};
 use sys::Sys;
 
 use crate::{model::model, run::Ran};
+
+/// How many scenarios are asked for at once: some wait before they try again.
+const RUNS_AT_ONCE: usize = 8;
 
 fn main() -> Result<()> {
     let mut words: Vec<String> = std::env::args().skip(1).collect();
@@ -27,9 +31,16 @@ fn main() -> Result<()> {
             [url, wire, scenario] => (url, vec![one(wire, scenario)?]),
             _ => bail!("say `URL [--events] [WIRE SCENARIO]`"),
         };
-        for (wire, scenario) in asked {
-            let ran = ask(&sys, url, wire, scenario).await;
-            let ran = ran.with_context(|| format!("{wire}, {scenario}"))?;
+        let runs = asked.into_iter().map(|(wire, scenario)| {
+            let sys = &sys;
+            async move {
+                let ran = ask(sys, url, wire, scenario).await;
+                ran.with_context(|| format!("{wire}, {scenario}"))
+            }
+        });
+        let mut runs = stream::iter(runs).buffered(RUNS_AT_ONCE);
+        while let Some(ran) = runs.next().await {
+            let ran = ran?;
             if shows_events {
                 for event in ran.events {
                     println!("{}", serde_json::to_string(&event)?);
