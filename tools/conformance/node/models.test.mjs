@@ -34,6 +34,9 @@ const deviations = {
   },
 }
 
+// What the server says once calls have their answers.
+const goodbye = "Hello from the model.\n\n  Bye."
+
 // How much memory reading far too much may take.
 const peakBytesMax = 48 << 20
 
@@ -73,6 +76,8 @@ describe("an SDK and we read the same:", () => {
     for (const field of ["text", "thinking", "signature", "calls", "ran", "usage"])
       expect(line[field], both).toEqual(expected[field])
     if (expected.stop) expect(line.stop, both).toBe(expected.stop)
+    // Our answers to calls were such that the server went on.
+    expect(line.after, both).toBe(line.calls.length ? goodbye : null)
   })
 })
 
@@ -87,7 +92,7 @@ describe("AG-UI and TanStack understand the events of", () => {
     expect(last).toBe(line.error ? "RUN_ERROR" : "RUN_FINISHED")
     if (line.error) return
     const folded = fold(events)
-    expect(folded.text).toBe(line.text)
+    expect(folded.text).toBe(line.text + (line.after ?? ""))
     expect(folded.thinking).toBe(line.thinking)
     expect(folded.calls).toEqual(line.calls)
   })
