@@ -2,7 +2,7 @@
 //!
 //! `models-driver URL [--events] [WIRE SCENARIO]` asks for every scenario on every wire, or for
 //! one, and prints a line for each; with `--events` the AG-UI events of the run come before it.
-//! `huge` is only asked for by name: its line tells how much memory the process took.
+//! What is huge is only asked for by name: its line tells how much memory the process took.
 #![allow(clippy::print_stdout, reason = "lines of output are what this program is for")]
 
 mod line;
@@ -55,7 +55,7 @@ fn main() -> Result<()> {
 async fn ask(sys: &Sys, url: &str, wire: Wire, scenario: Scenario) -> Result<Ran> {
     let model = model(sys, url, wire, scenario)?;
     match scenario {
-        Scenario::Huge => run::read_huge(&*model, wire).await,
+        scenario if scenario.is_huge() => run::read_huge(&*model, wire, scenario).await,
         scenario => run::run(&*model, wire, scenario).await,
     }
 }
@@ -63,7 +63,7 @@ async fn ask(sys: &Sys, url: &str, wire: Wire, scenario: Scenario) -> Result<Ran
 fn every() -> Vec<(Wire, Scenario)> {
     let scenarios = |wire: &Wire| {
         let wire = *wire;
-        let wanted = move |one: &&Scenario| **one != Scenario::Huge && one.is_on(wire);
+        let wanted = move |one: &&Scenario| !one.is_huge() && one.is_on(wire);
         Scenario::ALL.iter().filter(wanted).map(move |one| (wire, *one))
     };
     Wire::ALL.iter().flat_map(scenarios).collect()

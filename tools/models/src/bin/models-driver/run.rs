@@ -80,7 +80,7 @@ pub(crate) async fn run(model: &dyn Model, wire: Wire, scenario: Scenario) -> Re
 }
 
 /// Reads an answer that is far too long, and keeps nothing of it.
-pub(crate) async fn read_huge(model: &dyn Model, wire: Wire) -> Result<Ran> {
+pub(crate) async fn read_huge(model: &dyn Model, wire: Wire, scenario: Scenario) -> Result<Ran> {
     let (_keep, cancellation) = Cancellation::new();
     let request = chat::Request {
         messages: vec![Arc::new(Message::text("m1", Role::User, "Go on for ever."))],
@@ -96,8 +96,7 @@ pub(crate) async fn read_huge(model: &dyn Model, wire: Wire) -> Result<Ran> {
             None => break None,
         }
     };
-    let mut line =
-        Said::default().line(wire, Scenario::Huge, error.map(ModelErrorKind::code), None);
+    let mut line = Said::default().line(wire, scenario, error.map(ModelErrorKind::code), None);
     line["shownBytes"] = json!(shown_bytes);
     line["peakBytes"] = json!(peak_bytes()?);
     Ok(Ran { line, events: Vec::new() })
