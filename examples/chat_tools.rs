@@ -26,7 +26,7 @@ async fn weather(
 ) -> String {
     context.progress(format!("looking at the sky over {city}")).await;
     let degrees = 10 + city.len();
-    format!("{city}: {degrees} °C, light rain")
+    format!("{degrees} °C, light rain")
 }
 
 /// Books a table. A person is asked before.

@@ -30,6 +30,11 @@
 //! it; `sse` and `lines` cut bytes into events; `transport` carries; `schema` puts JSON Schemas
 //! into strict words; `scripted` needs no provider at all; `by_name` finds them.
 
+/// The guide, compiled.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/chat.md")]
+pub struct Guide;
+
 pub mod anthropic;
 mod blocks;
 mod by_name;

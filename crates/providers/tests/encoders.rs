@@ -12,7 +12,7 @@ use chat::{
 };
 use common::{Reply, Server, ask, refusal};
 use providers::{Key, Ollama, OpenAi, TransportSettings};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use sys::Sys;
 
 #[derive(Clone, Copy)]
@@ -55,13 +55,17 @@ fn refused(result: Result<Value, ModelError>, field: &str) {
     assert!(!error.is_retryable());
 }
 
+fn media(source: Source, metadata: Option<Value>) -> Media {
+    Media { source, id: None, metadata, others: Map::new() }
+}
+
 fn picture() -> Media {
     let source = Source::Data { value: "AAAA".into(), mime_type: "image/png".into() };
-    Media { source, id: None, metadata: None }
+    media(source, None)
 }
 
 fn pdf(source: Source) -> Part {
-    Part::Document(Media { source, id: None, metadata: Some(json!({ "filename": "a.pdf" })) })
+    Part::Document(media(source, Some(json!({ "filename": "a.pdf" }))))
 }
 
 fn weather() -> Arc<ToolSpec> {
@@ -268,7 +272,7 @@ async fn documents_go_as_each_wire_takes_them() {
     assert_eq!(body["input"][0]["content"][0]["file_url"], "https://example.com/a");
     refused(sent(Wire::Ollama, with(data())).await, "messages");
     let wav = Source::Data { value: "UklG".into(), mime_type: "audio/wav".into() };
-    let sound = Part::Audio(Media { source: wav, id: None, metadata: None });
+    let sound = Part::Audio(media(wav, None));
     let body = sent(Wire::Chat, with(sound.clone())).await.unwrap();
     let audio = json!({ "data": "UklG", "format": "wav" });
     assert_eq!(body["messages"][0]["content"][0]["input_audio"], audio);

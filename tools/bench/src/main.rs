@@ -5,6 +5,7 @@
 //! cargo xtask bench wakes [--seconds N] [--rounds N]
 //! cargo xtask bench client [--rounds N]
 //! cargo xtask bench state [--rounds N]
+//! cargo xtask bench chat [--rounds N]
 //! cargo xtask bench live [--quick] [--only SCENARIOS] [--rounds N] [--ours-only]
 //! ```
 //!
@@ -22,7 +23,7 @@
 //! measures the floor that any durable server stands on, [`report`] judges and prints. [`wakes`]
 //! measures what the official server does not have, [`client`](mod@client) our client beside the
 //! npm one, [`state`](mod@state) the fold above both, [`live`] the queries above that beside
-//! those of `@tanstack/db`.
+//! those of `@tanstack/db`, [`turns`] the path from a model's bytes to events.
 
 #![allow(
     clippy::print_stdout,
@@ -40,6 +41,7 @@ mod report;
 mod rows;
 mod server;
 mod state;
+mod turns;
 mod wakes;
 
 use std::path::PathBuf;
@@ -72,6 +74,8 @@ enum Command {
     Client(RoundsArgs),
     /// Measure how fast events of the State Protocol are folded.
     State(RoundsArgs),
+    /// Measure how fast answers of models become events.
+    Chat(RoundsArgs),
     /// Compare live queries with those of the npm package `@tanstack/db`.
     Live(live::LiveArgs),
     /// One scenario of `live` with our database; its figures as JSON.
@@ -140,6 +144,10 @@ fn main() -> Result<()> {
         Command::Client(args) => compare_clients(&args),
         Command::State(args) => {
             println!("{}", state::play(args.rounds)?);
+            Ok(())
+        }
+        Command::Chat(args) => {
+            println!("{}", turns::play(args.rounds)?);
             Ok(())
         }
         Command::Live(args) => {

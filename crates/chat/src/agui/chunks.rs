@@ -259,6 +259,7 @@ impl<'a> Chunk<'a> {
         event.common.subagent_run_id.clone_from(&lane.owner);
         if !self.has_content() {
             event.common.others.clone_from(&self.common.others);
+            event.common.others.remove("role");
         }
         event
     }

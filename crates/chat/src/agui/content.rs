@@ -107,6 +107,18 @@ impl Default for Content {
     }
 }
 
+impl From<String> for Content {
+    fn from(text: String) -> Self {
+        Self::Text(text)
+    }
+}
+
+impl From<&str> for Content {
+    fn from(text: &str) -> Self {
+        Self::Text(text.to_owned())
+    }
+}
+
 impl From<Source> for Media {
     fn from(source: Source) -> Self {
         Self { source, id: None, metadata: None, others: Map::new() }
@@ -181,7 +193,9 @@ impl From<AnyPart> for ContentPart {
 
 impl From<Binary> for ContentPart {
     fn from(binary: Binary) -> Self {
-        let Binary { mime_type, id, url, data, filename, others } = binary;
+        let Binary { mime_type, id, url, data, filename, mut others } = binary;
+        others.remove("source");
+        let metadata = others.remove("metadata").filter(|metadata| !metadata.is_null());
         let kind = match mime_type.split('/').next() {
             Some("image") => Self::Image,
             Some("audio") => Self::Audio,
@@ -197,7 +211,7 @@ impl From<Binary> for ContentPart {
             }
             (None, None, None) => Source::Data { value: String::new(), mime_type },
         };
-        let metadata = filename.map(|name| json!({ "filename": name }));
+        let metadata = filename.map(|name| json!({ "filename": name })).or(metadata);
         kind(Media { metadata, others, ..Media::from(source) })
     }
 }

@@ -35,6 +35,7 @@ impl Upgrade {
     pub fn read(&mut self, event: &Event) -> Option<Event> {
         let EventKind::Unknown(name) = &event.kind else { return None };
         let mut common = event.common.clone();
+        common.others.remove("messageId");
         let kind = match name.as_str() {
             "THINKING_START" => {
                 self.spans += 1;

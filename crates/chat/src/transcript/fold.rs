@@ -96,6 +96,15 @@ impl Turns {
         blocks.get(id).copied().ok_or_else(unknown)
     }
 
+    /// Puts back the texts that said nothing: what ended them does not count.
+    pub(super) fn put_back(&mut self) {
+        for (id, turn) in std::mem::take(&mut self.emptied) {
+            if let Ok(place) = self.push_part(turn, Part::Text(Text::default())) {
+                self.know(BlockOf::Text, &id, place);
+            }
+        }
+    }
+
     /// Remembers where a block stands.
     fn know(&mut self, kind: BlockOf, id: &Id, place: Place) {
         let blocks = match kind {
@@ -154,8 +163,7 @@ impl Turns {
         };
         let place = match known {
             Some(place) if place.turn == turn && self.is_last(place) => place,
-            // A text that says nothing is no part.
-            _ => Place { turn, part: None },
+            _ => self.push_part(turn, Part::Text(Text::default()))?,
         };
         self.know(BlockOf::Text, id, place);
         self.say(turn, common);
@@ -168,6 +176,16 @@ impl Turns {
     fn end_text(&mut self, id: &Id, common: &Common) -> Result<(), TranscriptError> {
         let place = self.find(BlockOf::Text, "TEXT_MESSAGE_END", id)?;
         self.say(place.turn, common);
+        // A text that says nothing is no part.
+        let is_empty = match self.part(place) {
+            Some(Part::Text(text)) => text.text.is_empty() && text.signature.is_none(),
+            _ => false,
+        };
+        if is_empty && self.is_last(place) {
+            self.message_mut(place.turn).into_iter().for_each(|message| drop(message.parts.pop()));
+            self.know(BlockOf::Text, id, Place { part: None, ..place });
+            self.emptied.push((id.clone(), place.turn));
+        }
         Ok(())
     }
 

@@ -30,10 +30,10 @@ use turns::Turns;
 /// The messages that events tell of.
 ///
 /// The texts, thoughts and calls of one turn of a model are one message, in the order in which they
-/// began; a text begins with its first word. The answers of its tools stand right after it, one
-/// message each, in the order of the calls, however they arrived. Events of others, which do not
-/// say what belongs together, are read as AG-UI's own client reads them, but that thoughts belong
-/// to what their model says next.
+/// began. The answers of its tools stand right after it, one message each, in the order of the
+/// calls, however they arrived. Events of others, which do not say what belongs together, are read
+/// as AG-UI's own client reads them, but that thoughts belong to what their model says next, and
+/// that a text that says nothing is no part.
 ///
 /// Activities and state are passed over. Metadata of events that make a message become its own, but
 /// what `headwater` and `tanstack` say of events there.
@@ -133,12 +133,14 @@ impl Transcript {
         let (mut written, lanes) = (Vec::new(), self.chunks.clone());
         let expanded = self.chunks.expand(event, &mut written)?;
         let mut all = written.iter().chain((expanded == Expanded::Kept).then_some(event));
-        // Of the events that stand for a chunk only the one that starts something can fail once
-        // there is room, and nothing but ends stand before it.
-        self.turns
-            .has_room(event)
-            .and_then(|()| all.try_for_each(|one| self.turns.apply(one)))
-            .inspect_err(|_| self.chunks = lanes)
+        self.turns.emptied.clear();
+        // Of the events that stand for one only the one that starts something can fail once there
+        // is room, and nothing but ends stand before it.
+        let room = self.turns.has_room(event);
+        room.and_then(|()| all.try_for_each(|one| self.turns.apply(one))).inspect_err(|_| {
+            self.chunks = lanes;
+            self.turns.put_back();
+        })
     }
 }
 

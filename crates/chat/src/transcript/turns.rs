@@ -25,6 +25,8 @@ pub(super) struct Turns {
     answered: BTreeSet<Id>,
     /// What grew last: deltas come in a row.
     pub(super) latest: Option<Latest>,
+    /// Texts that the event at hand has ended and that said nothing, with their messages.
+    pub(super) emptied: Vec<(Id, usize)>,
     bytes: usize,
     count: usize,
     /// Whether the last message is but thoughts that do not say where they belong.
@@ -48,7 +50,7 @@ struct Answer {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Place {
     pub(super) turn: usize,
-    /// `None` as long as a text says nothing.
+    /// `None` if a text has ended and said nothing.
     pub(super) part: Option<usize>,
 }
 

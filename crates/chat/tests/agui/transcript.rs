@@ -220,6 +220,10 @@ fn thoughts_of_older_versions_are_thoughts() {
     assert!(matches!(&messages[0].parts[..], [Part::Thinking(_), Part::Text(_)]));
 }
 
+fn result(content: &str) -> Value {
+    json!({"type": "TOOL_CALL_RESULT", "messageId": "t", "toolCallId": "c", "content": content})
+}
+
 #[test]
 fn errors_say_what_is_missing() {
     let refuse = |before: &[Value], event: Value, why: &str| {
@@ -238,7 +242,6 @@ fn errors_say_what_is_missing() {
         "TOOL_CALL_RESULT: there is no call \"c\"; start it first",
     );
     let call = json!({"type": "TOOL_CALL_START", "toolCallId": "c", "toolCallName": "f"});
-    let result = |said: &str| json!({"type": "TOOL_CALL_RESULT", "messageId": "t", "toolCallId": "c", "content": said});
     refuse(
         &[call, result("1"), result("1")],
         result("2"),

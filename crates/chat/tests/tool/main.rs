@@ -4,6 +4,7 @@
 mod arguments;
 mod attribute;
 mod call;
+mod random;
 
 use chat::{ToolContext, ToolOutcome, agui::Content};
 use sys::{Cancellation, Canceller, Sys, UnixMs, disk};

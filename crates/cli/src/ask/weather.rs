@@ -20,5 +20,5 @@ pub(crate) async fn weather(
     };
     // A tool that never awaits could not be stopped.
     tokio::task::yield_now().await;
-    format!("{}: {degrees} °C, {skies}", city.trim())
+    format!("{degrees} °C, {skies}")
 }

@@ -15,21 +15,21 @@ use crate::{Decoder, caps::BLOCKS_MAX, wire::quote};
 #[derive(Debug, Default)]
 pub struct AnthropicDecoder {
     open: Vec<Live>,
-    /// How many blocks have begun.
-    begun: usize,
-    /// Calls that the provider runs: their answers come in blocks of their own.
-    provider_calls: Vec<(Id, Block)>,
+    /// The least number that a block may have that begins.
+    next: u32,
+    /// Calls that the provider runs and has not answered: its answer is a block of its own.
+    waiting: Vec<(Option<Id>, Block)>,
     tally: Tally,
     progress: Progress,
 }
 
 /// How far the answer has come.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 enum Progress {
     #[default]
     Streaming,
     /// It was said why it ends.
-    Stopped,
+    Stopped(StopReason),
     /// It was said that it has ended.
     Whole,
 }
@@ -45,16 +45,16 @@ struct Live {
 enum Kind {
     Text,
     Thinking,
-    /// A call of a tool, whoever runs it.
-    Call {
-        /// Arguments that were there from the start; they count if no others follow.
-        whole: Option<String>,
-    },
+    Call(Arguments),
+    ProviderCall(Option<Id>, Arguments),
     /// Nothing is added to it, or nothing that we know.
     Still,
     /// No block of ours.
     Passed,
 }
+
+/// Arguments that were there from the start of a call; they count if no others follow.
+type Arguments = Option<String>;
 
 /// Tokens so far.
 #[derive(Debug, Default)]
@@ -87,10 +87,7 @@ impl Decoder for AnthropicDecoder {
             "message_start" => self.begin(frame.message.as_ref(), out),
             "message_delta" => self.turn(&frame, data, out),
             "message_stop" => {
-                self.progress = Progress::Whole;
-                for live in std::mem::take(&mut self.open) {
-                    live.close(out);
-                }
+                self.end(out);
                 Ok(())
             }
             "error" => Err(failure::of_event(frame.error.as_ref())),
@@ -99,15 +96,22 @@ impl Decoder for AnthropicDecoder {
         }
     }
 
-    fn finish(&mut self, _out: &mut Vec<ModelEvent>) -> Result<(), ModelError> {
+    fn finish(&mut self, out: &mut Vec<ModelEvent>) -> Result<(), ModelError> {
         match self.progress {
             Progress::Whole => Ok(()),
-            Progress::Stopped if self.open.is_empty() => Ok(()),
-            Progress::Streaming | Progress::Stopped => {
+            Progress::Stopped(_) if self.open.is_empty() => {
+                self.end(out);
+                Ok(())
+            }
+            Progress::Streaming | Progress::Stopped(_) => {
                 let message = "the answer broke off before its message_stop; ask again";
                 Err(ModelError::new(PROVIDER, ModelErrorKind::Truncated, message))
             }
         }
+    }
+
+    fn is_done(&self) -> bool {
+        self.progress == Progress::Whole
     }
 }
 
@@ -132,13 +136,10 @@ impl AnthropicDecoder {
         out: &mut Vec<ModelEvent>,
     ) -> Result<(), ModelError> {
         let block = block_of(frame, data)?;
-        if self.open.iter().any(|live| live.block == block) {
+        if block.0 < self.next {
             return Err(malformed(format!("block {} began twice", block.0), data));
         }
-        self.begun += 1;
-        if self.begun > BLOCKS_MAX {
-            return Err(too_many_blocks());
-        }
+        self.next = block.0 + 1;
         let missing = || malformed("a block began without content_block", data);
         let raw = frame.content_block.ok_or_else(missing)?;
         let content: ContentBlock<'_> = serde_json::from_str(raw.get())
@@ -163,15 +164,14 @@ impl AnthropicDecoder {
             "tool_use" => {
                 let (id, name) = named(&content, data)?;
                 open(block, BlockKind::Call { id, name }, out);
-                Kind::Call { whole: whole_input(&content) }
+                Kind::Call(whole_input(&content))
             }
             "server_tool_use" | "mcp_tool_use" => {
                 let (id, name) = named(&content, data)?;
-                self.provider_calls.extend(id.clone().map(|id| (id, block)));
-                open(block, BlockKind::ProviderCall { id, name }, out);
+                open(block, BlockKind::ProviderCall { id: id.clone(), name }, out);
                 // The name of an MCP server must be sent back, and has no other place.
                 sign(block, content.server_name.as_deref(), out);
-                Kind::Call { whole: whole_input(&content) }
+                Kind::ProviderCall(id, whole_input(&content))
             }
             kind if kind.ends_with("_tool_result") => {
                 self.result(block, &content, value_of(raw), out);
@@ -196,13 +196,15 @@ impl AnthropicDecoder {
         out: &mut Vec<ModelEvent>,
     ) {
         let id = content.tool_use_id.as_deref();
-        let call = self.provider_calls.iter().find(|(call, _)| Some(call.as_str()) == id);
-        if let Some(&(_, block)) = call {
-            out.push(ModelEvent::ProviderResult { block, result });
-            return;
-        }
-        let name = content.kind.trim_end_matches("_tool_result").into();
-        open(block, BlockKind::ProviderCall { id: id.map(Id::from), name }, out);
+        let waits = |(call, _): &(Option<Id>, Block)| call.as_deref() == id;
+        let block = match self.waiting.iter().position(waits) {
+            Some(index) => self.waiting.remove(index).1,
+            None => {
+                let name = content.kind.trim_end_matches("_tool_result").into();
+                open(block, BlockKind::ProviderCall { id: id.map(Id::from), name }, out);
+                block
+            }
+        };
         out.push(ModelEvent::ProviderResult { block, result });
         out.push(ModelEvent::Close { block });
     }
@@ -223,7 +225,7 @@ impl AnthropicDecoder {
             ("text_delta", Kind::Text) => more(block, delta.text.as_deref(), out),
             ("thinking_delta", Kind::Thinking) => more(block, delta.thinking.as_deref(), out),
             ("signature_delta", Kind::Thinking) => sign(block, delta.signature.as_deref(), out),
-            ("input_json_delta", Kind::Call { whole }) => {
+            ("input_json_delta", Kind::Call(whole) | Kind::ProviderCall(_, whole)) => {
                 let part = delta.partial_json.as_deref().unwrap_or_default();
                 if !part.is_empty() {
                     *whole = None;
@@ -236,7 +238,7 @@ impl AnthropicDecoder {
             }
             (
                 kind @ ("text_delta" | "thinking_delta" | "signature_delta" | "input_json_delta"),
-                Kind::Text | Kind::Thinking | Kind::Call { .. } | Kind::Still,
+                Kind::Text | Kind::Thinking | Kind::Call(_) | Kind::ProviderCall(..) | Kind::Still,
             ) => {
                 return Err(malformed(format!("a {kind} is none of block {}", block.0), data));
             }
@@ -256,8 +258,36 @@ impl AnthropicDecoder {
         let index = self.open.iter().position(|live| live.block == block);
         let not_open = || malformed(format!("block {} ended, but is not open", block.0), data);
         let live = self.open.remove(index.ok_or_else(not_open)?);
-        live.close(out);
+        self.close(live, out);
         Ok(())
+    }
+
+    fn close(&mut self, live: Live, out: &mut Vec<ModelEvent>) {
+        let block = live.block;
+        match live.kind {
+            Kind::Passed => return,
+            Kind::Call(whole) => more(block, whole.as_deref(), out),
+            Kind::ProviderCall(id, whole) => {
+                more(block, whole.as_deref(), out);
+                self.waiting.push((id, block));
+                return;
+            }
+            Kind::Text | Kind::Thinking | Kind::Still => {}
+        }
+        out.push(ModelEvent::Close { block });
+    }
+
+    /// The answer is whole. Calls that nobody has answered end too: the answer to this answer may
+    /// tell what came of them.
+    fn end(&mut self, out: &mut Vec<ModelEvent>) {
+        for live in std::mem::take(&mut self.open) {
+            self.close(live, out);
+        }
+        let waiting = self.waiting.drain(..);
+        out.extend(waiting.map(|(_, block)| ModelEvent::Close { block }));
+        if let Progress::Stopped(reason) = std::mem::replace(&mut self.progress, Progress::Whole) {
+            out.push(ModelEvent::Stop(reason));
+        }
     }
 
     fn turn(
@@ -274,8 +304,7 @@ impl AnthropicDecoder {
             let name = Id::new_static("stop-details");
             out.push(ModelEvent::Note { name, value: value_of(details) });
         }
-        self.progress = Progress::Stopped;
-        out.push(ModelEvent::Stop(stop_reason_of(word)));
+        self.progress = Progress::Stopped(stop_reason_of(word));
         Ok(())
     }
 
@@ -289,18 +318,6 @@ impl AnthropicDecoder {
         let details = counts.output_tokens_details.as_ref();
         tally.thinking = details.and_then(|details| details.thinking_tokens).or(tally.thinking);
         out.push(ModelEvent::Usage(tally.usage()));
-    }
-}
-
-impl Live {
-    fn close(self, out: &mut Vec<ModelEvent>) {
-        let block = self.block;
-        match self.kind {
-            Kind::Passed => return,
-            Kind::Call { whole } => more(block, whole.as_deref(), out),
-            Kind::Text | Kind::Thinking | Kind::Still => {}
-        }
-        out.push(ModelEvent::Close { block });
     }
 }
 
@@ -339,13 +356,11 @@ fn block_of(frame: &Frame<'_>, data: &str) -> Result<Block, ModelError> {
     let index = frame.index.ok_or_else(missing)?;
     match usize::try_from(index) {
         Ok(number) if number < BLOCKS_MAX => Ok(Block(index)),
-        _ => Err(too_many_blocks()),
+        _ => {
+            let message = format!("the answer has more than {BLOCKS_MAX} blocks");
+            Err(ModelError::new(PROVIDER, ModelErrorKind::TooLarge, message))
+        }
     }
-}
-
-fn too_many_blocks() -> ModelError {
-    let message = format!("the answer has more than {BLOCKS_MAX} blocks");
-    ModelError::new(PROVIDER, ModelErrorKind::TooLarge, message)
 }
 
 fn named(content: &ContentBlock<'_>, data: &str) -> Result<(Option<Id>, Id), ModelError> {

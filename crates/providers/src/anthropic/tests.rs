@@ -8,7 +8,7 @@ use chat::{
     agui::{Content, ContentPart, Media, Source, TextPart},
 };
 use http::HeaderValue;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::wire::Messages;
 use crate::wire::Wire as _;
@@ -194,7 +194,7 @@ fn tools_that_anthropic_ran_go_back_as_they_came() {
 fn images_and_documents_are_taken_also_from_tools() {
     let data = |value: &str, mime: &str| {
         let source = Source::Data { value: value.to_owned(), mime_type: mime.to_owned() };
-        Media { source, id: None, metadata: None }
+        Media { source, id: None, metadata: None, others: Map::new() }
     };
     let url = Source::Url { value: "https://example.com/a.pdf".to_owned(), mime_type: None };
     let parts = vec![
@@ -202,7 +202,7 @@ fn images_and_documents_are_taken_also_from_tools() {
         ContentPart::Image(data("AA==", "image/png")),
         ContentPart::Document(data("aGk=", "text/markdown")),
         ContentPart::Document(data("AA==", "application/pdf")),
-        ContentPart::Document(Media { source: url, id: None, metadata: None }),
+        ContentPart::Document(Media { source: url, id: None, metadata: None, others: Map::new() }),
     ];
     let request = saying([
         user("a"),

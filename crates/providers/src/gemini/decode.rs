@@ -18,9 +18,8 @@ pub struct GeminiDecoder {
     count: u32,
     /// The text or thought that grows.
     open: Option<(Block, Prose)>,
-    /// Calls that Gemini runs, by their id if they have one. The last one without an answer is
-    /// what an answer without an id belongs to.
-    provider_calls: Vec<ProviderCall>,
+    /// Calls that Gemini runs and has not answered. An answer without an id belongs to the last.
+    waiting: Vec<ProviderCall>,
     has_calls: bool,
     is_named: bool,
     usage: Option<Usage>,
@@ -75,6 +74,9 @@ impl Decoder for GeminiDecoder {
             return Err(ModelError::new(PROVIDER, ModelErrorKind::Truncated, message));
         };
         self.close(out);
+        for call in self.waiting.drain(..) {
+            out.push(ModelEvent::Close { block: call.block });
+        }
         // Gemini has no word of its own for an answer that waits for tools.
         out.push(ModelEvent::Stop(match stop {
             StopReason::End if self.has_calls => StopReason::ToolCalls,
@@ -224,8 +226,7 @@ impl GeminiDecoder {
         let block = self.begin(kind, out)?;
         more(block, arguments, out);
         sign(block, signature, out);
-        out.push(ModelEvent::Close { block });
-        self.provider_calls.push(ProviderCall { id, name, block });
+        self.waiting.push(ProviderCall { id, name, block });
         Ok(())
     }
 
@@ -247,19 +248,18 @@ impl GeminiDecoder {
             Some(id) if call.id.is_some() => call.id.as_ref() == Some(id),
             _ => (call.name == CODE_EXECUTION) == is_code,
         };
-        let block = match self.provider_calls.iter().rposition(belongs) {
+        let block = match self.waiting.iter().rposition(belongs) {
             Some(index) => {
                 self.close(out);
-                self.provider_calls.remove(index).block
+                self.waiting.remove(index).block
             }
             None => {
                 let name = if is_code { CODE_EXECUTION.into() } else { tool_type_of(answer) };
-                let block = self.begin(BlockKind::ProviderCall { id, name }, out)?;
-                out.push(ModelEvent::Close { block });
-                block
+                self.begin(BlockKind::ProviderCall { id, name }, out)?
             }
         };
         out.push(ModelEvent::ProviderResult { block, result: Value::Object(result) });
+        out.push(ModelEvent::Close { block });
         Ok(())
     }
 

@@ -8,7 +8,7 @@ use chat::{
     agui::{Content, ContentPart, Media, Source, TextPart},
 };
 use http::HeaderValue;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::wire;
 use crate::wire::Wire as _;
@@ -196,7 +196,7 @@ fn tools_that_gemini_ran_go_back_as_they_came() {
 
 #[test]
 fn media_goes_into_answers_of_tools_or_beside_them() {
-    let media = |source| Media { source, id: None, metadata: None };
+    let media = |source| Media { source, id: None, metadata: None, others: Map::new() };
     let png = Source::Data { value: "AA==".to_owned(), mime_type: "image/png".to_owned() };
     let url = Source::Url { value: "https://example.com/a.pdf".to_owned(), mime_type: None };
     let parts = vec![

@@ -60,7 +60,8 @@ pub enum McpError {
     },
     /// One of its tools cannot be used.
     #[error(
-        "the tool {tool:?} of the MCP server {server:?} cannot be used: {why}; leave it out with `only`"
+        "the tool {tool:?} of the MCP server {server:?} cannot be used: {why}; leave it out with \
+         `only`"
     )]
     Tool {
         /// The server.

@@ -3,7 +3,7 @@
 use chat::ModelErrorKind;
 use providers::anthropic::AnthropicDecoder;
 
-use crate::told::{check, check_cuts, check_failure, grown, read};
+use crate::told::{check, check_chance, check_cuts, check_failure, grown, read};
 
 const START: &str = r#"{"type":"message_start","message":{"id":"msg_1","type":"message","role":"assistant","model":"claude-x-1","content":[],"stop_reason":null,"stop_sequence":null,"usage":{"input_tokens":10,"cache_creation_input_tokens":2,"cache_read_input_tokens":30,"output_tokens":1}}}"#;
 const STARTED: [&str; 2] = [
@@ -212,8 +212,8 @@ fn tools_that_anthropic_runs_keep_their_raw_result() {
         &[
             "open 0 provider-call s1 web_search",
             "more 0 {\"query\":\"x\"}",
-            "close 0",
             r#"result 0 {"content":[{"encrypted_content":"e","type":"web_search_result"}],"tool_use_id":"s1","type":"web_search_tool_result"}"#,
+            "close 0",
             "open 2 text",
             r#"note citation {"cited_text":"c","type":"web_search_result_location"}"#,
             "more 2 x",
@@ -236,6 +236,17 @@ fn a_result_may_belong_to_a_call_of_the_answer_before() {
 }
 
 #[test]
+fn a_call_that_anthropic_has_not_answered_ends_with_the_answer() {
+    let call = r#"{"type":"server_tool_use","id":"s1","name":"web_search","input":{}}"#;
+    let frames = [START.to_owned(), begin(0, call), end(0), because("pause_turn"), STOP.to_owned()];
+    let open = "open 0 provider-call s1 web_search";
+    let expected = [STARTED[0], STARTED[1], open, ENDED[0], "close 0", "stop Pause"];
+    check(AnthropicDecoder::default(), &frames, &expected);
+    // The stop reason is enough here too.
+    check(AnthropicDecoder::default(), &frames[..4], &expected);
+}
+
+#[test]
 fn an_mcp_call_is_signed_with_its_server() {
     let call =
         r#"{"type":"mcp_tool_use","id":"m1","name":"echo","server_name":"srv","input":{"a":1}}"#;
@@ -246,8 +257,8 @@ fn an_mcp_call_is_signed_with_its_server() {
             "open 0 provider-call m1 echo",
             "sign 0 srv",
             "more 0 {\"a\":1}",
-            "close 0",
             r#"result 0 {"content":[],"is_error":false,"tool_use_id":"m1","type":"mcp_tool_result"}"#,
+            "close 0",
         ],
     );
 }
@@ -323,13 +334,14 @@ fn an_error_in_the_stream_says_what_it_means() {
 #[test]
 fn what_the_wire_does_not_allow_is_malformed() {
     let signature = grow(0, r#"{"type":"signature_delta","signature":"s"}"#);
-    let rows: [(&[String], &str); 10] = [
+    let rows: [(&[String], &str); 11] = [
         (&["{\"type\":\"content_bl".to_owned()], "not readable"),
         (&["[DONE]".to_owned()], "not readable"),
         (&["{}".to_owned()], "not readable"),
         (&[text(0, "a")], "block 0 grew, but is not open"),
         (&[end(3)], "block 3 ended, but is not open"),
         (&[begin(0, TEXT), begin(0, TEXT)], "block 0 began twice"),
+        (&[begin(0, TEXT), end(0), begin(0, TEXT)], "block 0 began twice"),
         (&[begin(0, TEXT), json(0, "{")], "a input_json_delta is none of block 0"),
         (&[begin(0, TEXT), signature], "a signature_delta is none of block 0"),
         (&[begin(0, r#"{"type":"tool_use","id":"a"}"#)], "a tool_use without name"),
@@ -343,9 +355,23 @@ fn what_the_wire_does_not_allow_is_malformed() {
 
 #[test]
 fn blocks_have_a_bound() {
-    let many = (0..=1_024).flat_map(|_| [begin(0, TEXT), end(0)]);
-    let frames: Vec<_> = many.collect();
-    check_failure(AnthropicDecoder::default(), &frames, ModelErrorKind::TooLarge, "1024 blocks");
+    let many: Vec<_> = (0..=1_024).flat_map(|index| [begin(index, TEXT), end(index)]).collect();
+    check_failure(AnthropicDecoder::default(), &many, ModelErrorKind::TooLarge, "1024 blocks");
     let far = [begin(u32::MAX, TEXT)];
     check_failure(AnthropicDecoder::default(), &far, ModelErrorKind::TooLarge, "1024 blocks");
+}
+
+#[test]
+fn whatever_comes_blocks_are_balanced() {
+    let call = r#"{"type":"tool_use","id":"t","name":"a","input":{"x":1}}"#;
+    let run = r#"{"type":"server_tool_use","id":"s","name":"a","input":{}}"#;
+    let found = r#"{"type":"a_tool_result","tool_use_id":"s","content":1}"#;
+    let thinking = r#"{"type":"thinking","thinking":"","signature":""}"#;
+    let mut frames = vec![START.to_owned(), STOP.to_owned(), because("end_turn"), "{".to_owned()];
+    for index in 0..4 {
+        frames.extend([TEXT, call, run, found, thinking].map(|block| begin(index, block)));
+        let sign = grow(index, r#"{"type":"signature_delta","signature":"s"}"#);
+        frames.extend([text(index, "a"), json(index, "{}"), sign, end(index), end(index)]);
+    }
+    check_chance(AnthropicDecoder::default, &frames);
 }

@@ -3,7 +3,7 @@
 use chat::ModelErrorKind;
 use providers::gemini::GeminiDecoder;
 
-use crate::told::{check, check_cuts, check_failure, grown, read};
+use crate::told::{check, check_chance, check_cuts, check_failure, grown, read};
 
 fn parts(parts: &str) -> String {
     format!(r#"{{"candidates":[{{"content":{{"parts":[{parts}],"role":"model"}},"index":0}}]}}"#)
@@ -137,14 +137,14 @@ fn code_that_gemini_runs_is_a_call_with_its_raw_result() {
             "open 0 provider-call - code_execution",
             r#"more 0 {"language":"PYTHON","code":"print(1)"}"#,
             "sign 0 s",
-            "close 0",
             r#"result 0 {"codeExecutionResult":{"outcome":"OUTCOME_OK","output":"1\n"},"thoughtSignature":"t"}"#,
+            "close 0",
             "open 1 text",
             "more 1 1",
             "close 1",
             "open 2 provider-call - code_execution",
-            "close 2",
             r#"result 2 {"codeExecutionResult":{"outcome":"OUTCOME_OK"}}"#,
+            "close 2",
             "stop End",
         ],
     );
@@ -161,10 +161,10 @@ fn tools_that_gemini_runs_are_answered_by_id() {
         &[
             "open 0 provider-call a GOOGLE_SEARCH_WEB",
             r#"more 0 {"q":"x"}"#,
-            "close 0",
             "open 1 provider-call b URL_CONTEXT",
-            "close 1",
             r#"result 0 {"toolResponse":{"id":"a","response":{},"toolType":"GOOGLE_SEARCH_WEB"}}"#,
+            "close 0",
+            "close 1",
             "stop End",
         ],
     );
@@ -289,4 +289,25 @@ fn blocks_have_a_bound() {
     let call = r#"{"functionCall":{"name":"a"}}"#;
     let frames = [parts(&[call; 1_025].join(","))];
     check_failure(GeminiDecoder::default(), &frames, ModelErrorKind::TooLarge, "1024 blocks");
+}
+
+#[test]
+fn whatever_comes_blocks_are_balanced() {
+    let frames = [
+        parts(r#"{"text":"a"}"#),
+        parts(r#"{"text":"b","thought":true}"#),
+        parts(r#"{"text":"c","thoughtSignature":"s"}"#),
+        parts(r#"{"text":"","thought":true,"thoughtSignature":"s"}"#),
+        parts(r#"{"functionCall":{"name":"a","args":{}}},{"text":"d"}"#),
+        parts(r#"{"executableCode":{"code":"1"}}"#),
+        parts(r#"{"codeExecutionResult":{}}"#),
+        parts(r#"{"toolCall":{"id":"x","toolType":"T"}}"#),
+        parts(r#"{"toolResponse":{"id":"x"}}"#),
+        parts(r#"{"toolResponse":{"id":"y"}}"#),
+        because("STOP"),
+        because("MAX_TOKENS"),
+        r#"{"promptFeedback":{"blockReason":"OTHER"}}"#.to_owned(),
+        "{".to_owned(),
+    ];
+    check_chance(GeminiDecoder::default, &frames);
 }

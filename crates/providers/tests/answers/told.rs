@@ -1,8 +1,11 @@
 //! What a decoder told, in one line for each event.
 
-use std::collections::BTreeSet;
+use std::{
+    collections::BTreeSet,
+    panic::{AssertUnwindSafe, catch_unwind},
+};
 
-use chat::{BlockKind, ModelError, ModelErrorKind, ModelEvent};
+use chat::{Block, BlockKind, ModelError, ModelErrorKind, ModelEvent};
 use providers::Decoder;
 
 /// Reads an answer. `Err` is the first failure, with what was told before it.
@@ -61,6 +64,36 @@ pub(crate) fn check_cuts<D: Decoder>(
     }
 }
 
+/// Whatever comes in whatever order, what is told of it is balanced as far as it goes.
+#[track_caller]
+pub(crate) fn check_chance<D: Decoder>(decoder: impl Fn() -> D, frames: &[impl AsRef<str>]) {
+    let mut wholes = 0;
+    for seed in 1..=300_u64 {
+        // A step of xorshift is chance enough here, and the same on every machine.
+        let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        let mut chosen = Vec::new();
+        for _ in 0..24 {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            let index = usize::try_from(state % frames.len() as u64).unwrap();
+            chosen.push(frames[index].as_ref());
+            match catch_unwind(AssertUnwindSafe(|| read(decoder(), &chosen))) {
+                Ok(Ok(_)) => wholes += 1,
+                Ok(Err((events, error))) => {
+                    balance(&events);
+                    // What the wire refuses is left out, so that others can follow.
+                    if error.kind != ModelErrorKind::Truncated {
+                        chosen.pop();
+                    }
+                }
+                Err(_) => panic!("seed {seed}: {chosen:#?}"),
+            }
+        }
+    }
+    assert!(wholes > 0, "no answer was whole");
+}
+
 /// All the text of the blocks, by their number.
 pub(crate) fn grown(events: &[ModelEvent], number: u32) -> String {
     let deltas = events.iter().filter_map(|event| match event {
@@ -102,18 +135,31 @@ fn kind_line(kind: &BlockKind) -> String {
     }
 }
 
-/// Blocks open once, grow while they are open, and all end.
+/// Blocks all end, and the answer ends once.
 fn assert_balanced(events: &[ModelEvent]) {
-    let mut open = BTreeSet::new();
+    let open = balance(events);
+    assert!(open.is_empty(), "open at the end: {open:?}");
+    let stops = events.iter().filter(|event| matches!(event, ModelEvent::Stop(_)));
+    assert!(stops.count() <= 1, "{events:#?}");
+}
+
+/// Blocks open once and grow while they are open. Those that have not ended are returned.
+fn balance(events: &[ModelEvent]) -> BTreeSet<Block> {
+    let (mut open, mut seen) = (BTreeSet::new(), BTreeSet::new());
     for event in events {
         match event {
-            ModelEvent::Open { block, .. } => assert!(open.insert(*block), "{event:?}"),
-            ModelEvent::More { block, .. } | ModelEvent::Sign { block, .. } => {
+            ModelEvent::Open { block, .. } => {
+                assert!(seen.insert(*block), "{event:?}");
+                open.insert(*block);
+            }
+            ModelEvent::More { block, .. }
+            | ModelEvent::Sign { block, .. }
+            | ModelEvent::ProviderResult { block, .. } => {
                 assert!(open.contains(block), "{event:?}");
             }
             ModelEvent::Close { block } => assert!(open.remove(block), "{event:?}"),
             _ => {}
         }
     }
-    assert!(open.is_empty(), "open at the end: {open:?}");
+    open
 }
