@@ -1,12 +1,13 @@
 //! What becomes of an answer on its way: cut, garbled, in pieces of one byte.
 
-use std::io;
+use std::{io, iter};
 
 use bytes::Bytes;
 use serde_json::Value;
 
 use crate::{
     Scenario, Wire,
+    caps::{HUGE_BYTES, HUGE_EVENT_BYTES},
     script::script,
     wire::{Frame, Letters},
 };
@@ -19,6 +20,9 @@ const CUT_BYTES: usize = 3;
 
 /// The body of an answer.
 pub(crate) fn answer(scenario: Scenario, wire: Wire, request: &Value) -> Pieces {
+    if scenario == Scenario::HugeFrame {
+        return endless_frame(wire);
+    }
     let script = script(scenario, wire);
     let mut writer = wire.writer(request);
     let begin = writer.begin();
@@ -68,6 +72,16 @@ pub(crate) fn answer(scenario: Scenario, wire: Wire, request: &Value) -> Pieces 
         }
         _ => whole(pieces),
     }
+}
+
+fn endless_frame(wire: Wire) -> Pieces {
+    let start = match wire {
+        Wire::Ollama => r#"{"model":""#,
+        _ => r#"data: {"model":""#,
+    };
+    let letters = Bytes::from(vec![b'a'; HUGE_EVENT_BYTES]);
+    let letters = iter::repeat_n(letters, HUGE_BYTES / HUGE_EVENT_BYTES);
+    Box::new(iter::once(Bytes::from_static(start.as_bytes())).chain(letters).map(Ok))
 }
 
 fn bytes(wire: Wire, frames: &[Frame]) -> Vec<Bytes> {

@@ -14,10 +14,11 @@
 //!
 //! Reading order: `scenario` is what can happen, `script` is what the model says then, `wire` puts
 //! it into the words of each provider, `refusal` says no in them, `fault` breaks the bytes,
-//! `server` serves them.
+//! `request` and `history` look at what is asked as a provider would, `server` serves.
 
 pub mod caps;
 mod fault;
+mod history;
 mod refusal;
 mod request;
 mod scenario;

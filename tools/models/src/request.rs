@@ -3,7 +3,7 @@
 use http::{HeaderMap, Uri};
 use serde_json::Value;
 
-use crate::{Wire, refusal::Refusal};
+use crate::{Wire, history::is_answered, refusal::Refusal};
 
 /// A request for an answer.
 #[derive(Debug)]
@@ -11,6 +11,8 @@ pub(crate) struct Asked {
     pub(crate) wire: Wire,
     pub(crate) model: String,
     pub(crate) body: Value,
+    /// Whether the model goes on from answers to its calls.
+    pub(crate) is_answered: bool,
 }
 
 /// Which wire a path belongs to, and the model if the path names it.
@@ -68,5 +70,6 @@ pub(crate) fn read(uri: &Uri, headers: &HeaderMap, body: &[u8]) -> Result<Asked,
     if !streams {
         return Err(bad("only streams are served here: set `stream`"));
     }
-    Ok(Asked { wire, model, body })
+    let is_answered = is_answered(wire, &body)?;
+    Ok(Asked { wire, model, body, is_answered })
 }

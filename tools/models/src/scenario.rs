@@ -64,8 +64,14 @@ scenarios! {
     Malformed = "malformed",
     /// The provider fails after half of the answer and says so.
     FailsMidway = "fails-midway",
+    /// A call, but the reason given is that of an answer without calls.
+    LyingFinish = "lying-finish",
+    /// Nothing is said at all.
+    Empty = "empty",
     /// A text of 100 MB.
     Huge = "huge",
+    /// An event of 100 MB that does not end.
+    HugeFrame = "huge-frame",
     /// A refusal with `Retry-After: 0`, then a text. Any ending (`rate-limited-7`) begins anew.
     RateLimited = "rate-limited",
     /// A key that is refused.
@@ -85,10 +91,18 @@ impl Scenario {
             Self::ContentFilter => matches!(wire, Wire::Chat | Wire::Responses | Wire::Gemini),
             Self::InterleavedThinking => !matches!(wire, Wire::Chat | Wire::Ollama),
             Self::ProviderTools => !matches!(wire, Wire::Chat | Wire::Ollama),
+            // The others have no reason of their own for calls.
+            Self::LyingFinish => matches!(wire, Wire::Chat | Wire::Anthropic),
             // The end of a response is its status; Gemini has no end but the reason.
             Self::MissingFinish => !matches!(wire, Wire::Responses | Wire::Gemini),
             _ => true,
         }
+    }
+
+    /// Whether it is far too long to be read.
+    #[must_use]
+    pub const fn is_huge(self) -> bool {
+        matches!(self, Self::Huge | Self::HugeFrame)
     }
 }
 

@@ -86,7 +86,7 @@ pub(crate) fn script(scenario: Scenario, wire: Wire) -> Script {
     let steps = match scenario {
         Scenario::ParallelTools => parallel(wire),
         Scenario::SplitArguments => split_arguments(),
-        Scenario::SplitBytes | Scenario::ToolsThenText => {
+        Scenario::SplitBytes | Scenario::ToolsThenText | Scenario::LyingFinish => {
             let weather = call(1, "call_1", "weather", &[r#"{"city":"#, r#""Oslo"}"#]);
             [text(0, &["I will ", "look."]), weather].concat()
         }
@@ -112,6 +112,7 @@ pub(crate) fn script(scenario: Scenario, wire: Wire) -> Script {
         Scenario::Surrogates => {
             text(0, &["Smile ", &FIRST_HALF.to_string(), &SECOND_HALF.to_string(), "!"])
         }
+        Scenario::Empty => Vec::new(),
         Scenario::Huge => return huge(),
         _ => text(0, &["Hello ", "from ", "the ", "model.", "\n\n", "  Bye", "."]),
     };

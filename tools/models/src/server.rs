@@ -29,6 +29,7 @@ use crate::{
     Scenario, Wire,
     caps::{NAMES_REFUSED_MAX, REQUEST_BYTES_MAX, REQUESTS_KEPT_MAX},
     fault::{Pieces, answer},
+    history::check_seals,
     refusal::Refusal,
     request::{Asked, read, route},
 };
@@ -139,8 +140,12 @@ impl State {
             Scenario::Overloaded => Err(Refusal::Overloaded),
             Scenario::UnknownModel => Err(unknown()),
             Scenario::RateLimited if self.is_refused(asked) => Err(Refusal::RateLimited),
-            scenario if scenario.is_on(asked.wire) => Ok(scenario),
-            _ => Err(unknown()),
+            scenario if !scenario.is_on(asked.wire) => Err(unknown()),
+            // Whatever was called for, a text ends it.
+            scenario if asked.is_answered => {
+                check_seals(scenario, asked.wire, &asked.body).map(|()| Scenario::Text)
+            }
+            scenario => Ok(scenario),
         }
     }
 

@@ -22,7 +22,7 @@ pub(crate) struct Ran {
     pub(crate) events: Vec<Event>,
 }
 
-/// Runs one turn of the model, with answers to its calls.
+/// Runs a turn of the model, and another after answers to its calls.
 pub(crate) async fn run(model: &dyn Model, wire: Wire, scenario: Scenario) -> Result<Ran> {
     let message = Message::text("m1", Role::User, "What is the weather in Oslo?");
     let start = Start {
@@ -31,13 +31,14 @@ pub(crate) async fn run(model: &dyn Model, wire: Wire, scenario: Scenario) -> Re
         messages: vec![message],
         ..Start::default()
     };
-    let mut said = Said::default();
+    let mut turns = Vec::new();
     let (mut machine, mut events) = Machine::start(plan(model, scenario)?, start)?;
     let done = loop {
         match machine.next_step() {
             Step::CallModel(request) => {
                 let (_keep, cancellation) = Cancellation::new();
                 let mut stream = model.call(request, cancellation);
+                let mut said = Said::default();
                 loop {
                     let input = match stream.next().await {
                         Some(Ok(event)) => {
@@ -53,6 +54,7 @@ pub(crate) async fn run(model: &dyn Model, wire: Wire, scenario: Scenario) -> Re
                         break;
                     }
                 }
+                turns.push(said);
             }
             Step::CallTools(calls) => {
                 for call in calls {
@@ -70,13 +72,15 @@ pub(crate) async fn run(model: &dyn Model, wire: Wire, scenario: Scenario) -> Re
         Done::Failed(_) => Some("no-output"),
         _ => None,
     };
-    let broken = broken(&events, &machine, &said, error.is_some());
-    let line = said.line(wire, scenario, error, broken.as_deref());
+    let said = turns.first().context("the model was never asked")?;
+    let broken = broken(&events, &machine, said, error.is_some());
+    let mut line = said.line(wire, scenario, error, broken.as_deref());
+    line["after"] = json!(turns.get(1).map(|said| &said.text));
     Ok(Ran { line, events })
 }
 
 /// Reads an answer that is far too long, and keeps nothing of it.
-pub(crate) async fn read_huge(model: &dyn Model, wire: Wire) -> Result<Ran> {
+pub(crate) async fn read_huge(model: &dyn Model, wire: Wire, scenario: Scenario) -> Result<Ran> {
     let (_keep, cancellation) = Cancellation::new();
     let request = chat::Request {
         messages: vec![Arc::new(Message::text("m1", Role::User, "Go on for ever."))],
@@ -92,8 +96,7 @@ pub(crate) async fn read_huge(model: &dyn Model, wire: Wire) -> Result<Ran> {
             None => break None,
         }
     };
-    let mut line =
-        Said::default().line(wire, Scenario::Huge, error.map(ModelErrorKind::code), None);
+    let mut line = Said::default().line(wire, scenario, error.map(ModelErrorKind::code), None);
     line["shownBytes"] = json!(shown_bytes);
     line["peakBytes"] = json!(peak_bytes()?);
     Ok(Ran { line, events: Vec::new() })
@@ -123,7 +126,7 @@ fn plan(model: &dyn Model, scenario: Scenario) -> Result<Plan> {
         tools,
         choice: ToolChoice::Auto,
         settings: Settings::default(),
-        strategy: Strategy::TurnsMax(1),
+        strategy: Strategy::TurnsMax(2),
         output,
     })
 }
