@@ -323,7 +323,9 @@ mod tests {
             "$ref": "#/$defs/Tree",
             "$defs": { "Tree": {
                 "type": "object",
-                "properties": { "children": { "type": "array", "items": { "$ref": "#/$defs/Tree" } } },
+                "properties": {
+                    "children": { "type": "array", "items": { "$ref": "#/$defs/Tree" } },
+                },
             } },
         });
         check_refused(

@@ -100,8 +100,8 @@ fn tools(request: &Request) -> Result<Vec<Tool<'_>>, ModelError> {
         let name = tool.name.as_str();
         if !is_name(name) {
             let message = format!(
-                "tool {name:?} has a name that is not taken; start with a letter or _, use letters, \
-                 digits, _, ., : and -, at most {GEMINI_NAME_LEN_MAX} of them"
+                "tool {name:?} has a name that is not taken; start with a letter or _, use \
+                 letters, digits, _, ., : and -, at most {GEMINI_NAME_LEN_MAX} of them"
             );
             return Err(unsupported(message));
         }

@@ -106,11 +106,20 @@ mod tests {
 
     #[test]
     fn details_tell_of_keys_and_pauses() {
-        let key = br#"{"error":{"code":400,"status":"INVALID_ARGUMENT","message":"API key not valid.","details":[{"@type":"type.googleapis.com/google.rpc.ErrorInfo","reason":"API_KEY_INVALID","metadata":{}}]}}"#;
+        let key = concat!(
+            r#"{"error":{"code":400,"status":"INVALID_ARGUMENT","message":"API key not valid.","#,
+            r#""details":[{"@type":"type.googleapis.com/google.rpc.ErrorInfo","#,
+            r#""reason":"API_KEY_INVALID","metadata":{}}]}}"#
+        )
+        .as_bytes();
         let error = of_answer(StatusCode::BAD_REQUEST, key);
         assert_eq!(error.kind, ModelErrorKind::Unauthorized);
         assert!(error.message.contains("GEMINI_API_KEY"), "{error}");
-        let pause = br#"{"error":{"code":429,"status":"RESOURCE_EXHAUSTED","message":"Quota.","details":[{"@type":"type.googleapis.com/google.rpc.RetryInfo","retryDelay":"34.5s"}]}}"#;
+        let pause = concat!(
+            r#"{"error":{"code":429,"status":"RESOURCE_EXHAUSTED","message":"Quota.","details":[{"#,
+            r#""@type":"type.googleapis.com/google.rpc.RetryInfo","retryDelay":"34.5s"}]}}"#
+        )
+        .as_bytes();
         let error = of_answer(StatusCode::TOO_MANY_REQUESTS, pause);
         assert_eq!(error.retry_after, Some(Duration::from_millis(34_500)));
         assert_eq!(seconds("1e300s"), None);

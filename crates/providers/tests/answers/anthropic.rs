@@ -5,13 +5,24 @@ use providers::anthropic::AnthropicDecoder;
 
 use crate::told::{check, check_chance, check_cuts, check_failure, grown, read};
 
-const START: &str = r#"{"type":"message_start","message":{"id":"msg_1","type":"message","role":"assistant","model":"claude-x-1","content":[],"stop_reason":null,"stop_sequence":null,"usage":{"input_tokens":10,"cache_creation_input_tokens":2,"cache_read_input_tokens":30,"output_tokens":1}}}"#;
+const START: &str = concat!(
+    r#"{"type":"message_start","message":{"id":"msg_1","type":"message","role":"assistant","#,
+    r#""model":"claude-x-1","content":[],"stop_reason":null,"stop_sequence":null,"usage":{"#,
+    r#""input_tokens":10,"cache_creation_input_tokens":2,"cache_read_input_tokens":30,"#,
+    r#""output_tokens":1}}}"#
+);
 const STARTED: [&str; 2] = [
     "model claude-x-1",
-    r#"usage {"inputTokens":42,"outputTokens":1,"totalTokens":43,"cachedInputTokens":30,"cacheWriteInputTokens":2}"#,
+    concat!(
+        r#"usage {"inputTokens":42,"outputTokens":1,"totalTokens":43,"cachedInputTokens":30,"#,
+        r#""cacheWriteInputTokens":2}"#
+    ),
 ];
 const ENDED: [&str; 2] = [
-    r#"usage {"inputTokens":42,"outputTokens":7,"totalTokens":49,"cachedInputTokens":30,"cacheWriteInputTokens":2}"#,
+    concat!(
+        r#"usage {"inputTokens":42,"outputTokens":7,"totalTokens":49,"cachedInputTokens":30,"#,
+        r#""cacheWriteInputTokens":2}"#
+    ),
     "stop End",
 ];
 const STOP: &str = r#"{"type":"message_stop"}"#;
@@ -40,7 +51,11 @@ fn end(index: u32) -> String {
 
 fn because(reason: &str) -> String {
     format!(
-        r#"{{"type":"message_delta","delta":{{"stop_reason":"{reason}","stop_sequence":null}},"usage":{{"output_tokens":7}}}}"#
+        concat!(
+            r#"{{"type":"message_delta","delta":{{"stop_reason":"{reason}","#,
+            r#""stop_sequence":null}},"usage":{{"output_tokens":7}}}}"#
+        ),
+        reason = reason
     )
 }
 
@@ -195,8 +210,14 @@ fn arguments_split_at_every_byte_are_the_same() {
 #[test]
 fn tools_that_anthropic_runs_keep_their_raw_result() {
     let call = r#"{"type":"server_tool_use","id":"s1","name":"web_search","input":{}}"#;
-    let result = r#"{"type":"web_search_tool_result","tool_use_id":"s1","content":[{"type":"web_search_result","encrypted_content":"e"}]}"#;
-    let citation = r#"{"type":"citations_delta","citation":{"type":"web_search_result_location","cited_text":"c"}}"#;
+    let result = concat!(
+        r#"{"type":"web_search_tool_result","tool_use_id":"s1","content":[{"#,
+        r#""type":"web_search_result","encrypted_content":"e"}]}"#
+    );
+    let citation = concat!(
+        r#"{"type":"citations_delta","citation":{"type":"web_search_result_location","#,
+        r#""cited_text":"c"}}"#
+    );
     check_blocks(
         [
             begin(0, call),
@@ -212,7 +233,10 @@ fn tools_that_anthropic_runs_keep_their_raw_result() {
         &[
             "open 0 provider-call s1 web_search",
             "more 0 {\"query\":\"x\"}",
-            r#"result 0 {"content":[{"encrypted_content":"e","type":"web_search_result"}],"tool_use_id":"s1","type":"web_search_tool_result"}"#,
+            concat!(
+                r#"result 0 {"content":[{"encrypted_content":"e","type":"web_search_result"}],"#,
+                r#""tool_use_id":"s1","type":"web_search_tool_result"}"#
+            ),
             "close 0",
             "open 2 text",
             r#"note citation {"cited_text":"c","type":"web_search_result_location"}"#,
@@ -257,7 +281,10 @@ fn an_mcp_call_is_signed_with_its_server() {
             "open 0 provider-call m1 echo",
             "sign 0 srv",
             "more 0 {\"a\":1}",
-            r#"result 0 {"content":[],"is_error":false,"tool_use_id":"m1","type":"mcp_tool_result"}"#,
+            concat!(
+                r#"result 0 {"content":[],"is_error":false,"tool_use_id":"m1","#,
+                r#""type":"mcp_tool_result"}"#
+            ),
             "close 0",
         ],
     );
@@ -293,11 +320,18 @@ fn every_stop_reason_is_an_answer() {
 
 #[test]
 fn a_refusal_says_why() {
-    let refusal = r#"{"type":"message_delta","delta":{"stop_reason":"refusal","stop_details":{"type":"refusal","category":"bio"}},"usage":{"output_tokens":7,"output_tokens_details":{"thinking_tokens":3}}}"#;
+    let refusal = concat!(
+        r#"{"type":"message_delta","delta":{"stop_reason":"refusal","stop_details":{"#,
+        r#""type":"refusal","category":"bio"}},"usage":{"output_tokens":7,"#,
+        r#""output_tokens_details":{"thinking_tokens":3}}}"#
+    );
     let expected = [
         STARTED[0],
         STARTED[1],
-        r#"usage {"inputTokens":42,"outputTokens":7,"totalTokens":49,"reasoningTokens":3,"cachedInputTokens":30,"cacheWriteInputTokens":2}"#,
+        concat!(
+            r#"usage {"inputTokens":42,"outputTokens":7,"totalTokens":49,"reasoningTokens":3,"#,
+            r#""cachedInputTokens":30,"cacheWriteInputTokens":2}"#
+        ),
         r#"note stop-details {"category":"bio","type":"refusal"}"#,
         "stop Refusal",
     ];

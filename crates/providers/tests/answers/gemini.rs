@@ -129,7 +129,10 @@ fn code_that_gemini_runs_is_a_call_with_its_raw_result() {
     check_parts(
         &[
             r#"{"executableCode":{"language":"PYTHON","code":"print(1)"},"thoughtSignature":"s"}"#,
-            r#"{"codeExecutionResult":{"outcome":"OUTCOME_OK","output":"1\n"},"thoughtSignature":"t"}"#,
+            concat!(
+                r#"{"codeExecutionResult":{"outcome":"OUTCOME_OK","output":"1\n"},"#,
+                r#""thoughtSignature":"t"}"#
+            ),
             r#"{"text":"1"}"#,
             r#"{"codeExecutionResult":{"outcome":"OUTCOME_OK"}}"#,
         ],
@@ -137,7 +140,10 @@ fn code_that_gemini_runs_is_a_call_with_its_raw_result() {
             "open 0 provider-call - code_execution",
             r#"more 0 {"language":"PYTHON","code":"print(1)"}"#,
             "sign 0 s",
-            r#"result 0 {"codeExecutionResult":{"outcome":"OUTCOME_OK","output":"1\n"},"thoughtSignature":"t"}"#,
+            concat!(
+                r#"result 0 {"codeExecutionResult":{"outcome":"OUTCOME_OK","output":"1\n"},"#,
+                r#""thoughtSignature":"t"}"#
+            ),
             "close 0",
             "open 1 text",
             "more 1 1",
@@ -176,7 +182,11 @@ fn what_else_gemini_says_is_a_note() {
         &[r#"{"inlineData":{"mimeType":"image/png","data":"AA=="}}"#],
         &[r#"note inline-data {"data":"AA==","mimeType":"image/png"}"#, "stop End"],
     );
-    let grounded = r#"{"candidates":[{"content":{"parts":[{"text":"a"}]},"finishReason":"STOP","finishMessage":"done","groundingMetadata":{"webSearchQueries":["x"]},"citationMetadata":{}}]}"#;
+    let grounded = concat!(
+        r#"{"candidates":[{"content":{"parts":[{"text":"a"}]},"finishReason":"STOP","#,
+        r#""finishMessage":"done","groundingMetadata":{"webSearchQueries":["x"]},"#,
+        r#""citationMetadata":{}}]}"#
+    );
     let expected = [
         "open 0 text",
         "more 0 a",
@@ -209,7 +219,10 @@ fn every_finish_reason_is_an_answer_that_ends_once() {
 
 #[test]
 fn a_question_that_is_not_let_through_is_answered_so() {
-    let blocked = r#"{"promptFeedback":{"blockReason":"SAFETY"},"usageMetadata":{"promptTokenCount":4,"totalTokenCount":4}}"#;
+    let blocked = concat!(
+        r#"{"promptFeedback":{"blockReason":"SAFETY"},"usageMetadata":{"promptTokenCount":4,"#,
+        r#""totalTokenCount":4}}"#
+    );
     let expected = [
         r#"note prompt-feedback {"blockReason":"SAFETY"}"#,
         r#"usage {"inputTokens":4,"totalTokens":4}"#,
@@ -222,10 +235,22 @@ fn a_question_that_is_not_let_through_is_answered_so() {
 fn the_last_finish_reason_counts_and_usage_is_told_when_it_changes() {
     let piece = |text: &str, tokens: u32| {
         format!(
-            r#"{{"candidates":[{{"content":{{"parts":[{{"text":"{text}"}}]}},"finishReason":"STOP"}},{{"content":{{"parts":[{{"text":"other"}}]}},"index":1}}],"usageMetadata":{{"promptTokenCount":10,"toolUsePromptTokenCount":5,"candidatesTokenCount":{tokens},"thoughtsTokenCount":3,"cachedContentTokenCount":8,"totalTokenCount":20}},"modelVersion":"gemini-x-001"}}"#
+            concat!(
+                r#"{{"candidates":[{{"content":{{"parts":[{{"text":"{text}"}}]}},"#,
+                r#""finishReason":"STOP"}},{{"content":{{"parts":[{{"text":"other"}}]}},"#,
+                r#""index":1}}],"usageMetadata":{{"promptTokenCount":10,"#,
+                r#""toolUsePromptTokenCount":5,"candidatesTokenCount":{tokens},"#,
+                r#""thoughtsTokenCount":3,"cachedContentTokenCount":8,"totalTokenCount":20}},"#,
+                r#""modelVersion":"gemini-x-001"}}"#
+            ),
+            text = text,
+            tokens = tokens
         )
     };
-    let usage = r#"usage {"inputTokens":15,"outputTokens":5,"totalTokens":20,"reasoningTokens":3,"cachedInputTokens":8}"#;
+    let usage = concat!(
+        r#"usage {"inputTokens":15,"outputTokens":5,"totalTokens":20,"reasoningTokens":3,"#,
+        r#""cachedInputTokens":8}"#
+    );
     let expected =
         ["model gemini-x-001", "open 0 text", "more 0 a", usage, "more 0 b", "close 0", "stop End"];
     check(GeminiDecoder::default(), &[piece("a", 2), piece("b", 2)], &expected);
