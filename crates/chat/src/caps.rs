@@ -22,6 +22,8 @@ pub const TOOL_TIME_DEFAULT: Duration = Duration::from_secs(60);
 pub const TOOL_OUTPUT_BYTES_DEFAULT: usize = 256 * 1024;
 /// Tools of one run.
 pub const TOOLS_MAX: usize = 1_024;
+/// Names of tools that are told to a model that called one that is not there.
+pub const TOOLS_TOLD_MAX: usize = 64;
 /// Bytes of the name of a tool; the least that any provider allows.
 pub const TOOL_NAME_LEN_MAX: usize = 64;
 /// Complaints about arguments that are told to a model at once.

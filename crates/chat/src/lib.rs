@@ -60,9 +60,10 @@ pub use run::{
     SummaryStyle, chat, summarize,
 };
 pub use tool::{
-    Admission, Approval, BadArguments, BadOutput, BadSchema, BadTool, Conversation, DuplicateTool,
-    Effect, IntoContent, NoConversation, Place, Progress, Schema, Tool, ToolBuilder, ToolContext,
-    ToolError, ToolEvent, ToolEvents, ToolEventsReader, ToolOutcome, ToolSpec, Toolbox,
+    Admission, Approval, BadArguments, BadOutput, BadSchema, BadTool, BadToolbox, Conversation,
+    DuplicateTool, Effect, IntoContent, NoConversation, Place, Progress, Schema, Tool, ToolBuilder,
+    ToolContext, ToolError, ToolEvent, ToolEvents, ToolEventsReader, ToolOutcome, ToolSpec,
+    Toolbox,
 };
 pub use transcript::{Transcript, TranscriptError};
 pub use verify::{OrderError, Verifier};

@@ -11,6 +11,7 @@ use crate::{
 };
 
 const DECLINED: &str = "The user declined to run this tool.";
+const CUT_OFF: &str = "Your answer was cut off before the arguments of this call; make it again.";
 const CANCELLED: &str = "This call was cancelled.";
 
 /// A call that may be made.
@@ -77,17 +78,27 @@ pub(super) enum Decided {
     Edited(String),
 }
 
+/// Whether the turn that asks for calls is whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Whole {
+    Yes,
+    /// It was cut off. Arguments that are there are whole, since half an object is no JSON; but
+    /// where there are none, some may have been meant.
+    Unknown,
+}
+
 impl Batch {
     /// Looks at each call once: may it be made, and must somebody agree first?
     pub(super) fn admit<'a>(
         asked: &Id,
         calls: impl IntoIterator<Item = (&'a ToolCall, Option<Message>)>,
+        whole: Whole,
         tools: &Toolbox,
         events: &mut Vec<Event>,
     ) -> Self {
         let mut batch = Self { asked: asked.clone(), calls: Vec::new() };
         for (index, (call, result)) in calls.into_iter().enumerate() {
-            let mut admitted = batch.look_at(index, call, tools);
+            let mut admitted = batch.look_at(index, call, whole, tools);
             match (result, &admitted.status) {
                 (Some(result), _) => admitted.status = Status::Answered(Box::new(result)),
                 (None, Status::Answered(refusal)) => events.extend(result_events(refusal)),
@@ -98,12 +109,14 @@ impl Batch {
         batch
     }
 
-    fn look_at(&self, index: usize, call: &ToolCall, tools: &Toolbox) -> Asked {
+    fn look_at(&self, index: usize, call: &ToolCall, whole: Whole, tools: &Toolbox) -> Asked {
         let refused = |why: String| Status::Answered(Box::new(self.failure(index, call, why)));
         let place = tools.get(&call.name).map(|tool| tool.spec().place).unwrap_or_default();
         let mut arguments = Value::Null;
         let status = if index >= CALLS_PER_TURN_MAX {
             refused(format!("more than {CALLS_PER_TURN_MAX} calls in one turn; make fewer"))
+        } else if whole == Whole::Unknown && call.arguments.trim().is_empty() {
+            refused(CUT_OFF.to_owned())
         } else if let Some(found) = discovery::answer(call, tools) {
             let (content, end) = found;
             Status::Answered(Box::new(self.result(index, call.id.clone(), content, end)))

@@ -29,7 +29,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value, json};
 
 use self::{
-    calls::{Batch, Decided},
+    calls::{Batch, Decided, Whole},
     history::History,
     names::CallNames,
     state::{Goal, Phase, State},
@@ -159,7 +159,7 @@ impl Machine {
             machine.begin_turn();
         } else {
             let calls = history.open.iter().map(|(call, result)| (call, result.clone()));
-            let batch = Batch::admit(&asked, calls, &machine.plan.tools, &mut events);
+            let batch = Batch::admit(&asked, calls, Whole::Yes, &machine.plan.tools, &mut events);
             machine.state.phase = Phase::Tools(batch);
             machine.go_on_after_tools(&mut events);
         }
@@ -329,8 +329,12 @@ impl Machine {
         let Some((goal, message)) = self.keep_turn(events) else { return };
         let calls: Vec<_> = message.iter().flat_map(|message| message.calls()).collect();
         if let (Some(message), false) = (&message, calls.is_empty()) {
+            let whole = match self.state.stop {
+                Some(StopReason::Length) => Whole::Unknown,
+                _ => Whole::Yes,
+            };
             let calls = calls.into_iter().map(|call| (call, None));
-            let batch = Batch::admit(&message.id, calls, &self.plan.tools, events);
+            let batch = Batch::admit(&message.id, calls, whole, &self.plan.tools, events);
             self.state.calls += batch.len();
             self.state.calls_of_last_turn = batch.len();
             self.state.phase = Phase::Tools(batch);
@@ -378,6 +382,13 @@ impl Machine {
         let text = message.map(Message::text_content).unwrap_or_default();
         let stop = self.state.stop.clone();
         let complaint = match output.read(&text) {
+            _ if matches!(stop, Some(StopReason::Refusal | StopReason::ContentFilter)) => {
+                "the model refused to answer".to_owned()
+            }
+            // A number that was cut is still a number.
+            Ok(Value::Number(_)) if stop == Some(StopReason::Length) => {
+                "the answer was cut off".to_owned()
+            }
             Ok(value) => {
                 let told = json!({ "object": value, "raw": text });
                 events.push(custom("structured-output.complete", told));
@@ -448,7 +459,7 @@ impl Machine {
     fn stop_here(&mut self, done: Done, events: &mut Vec<Event>) {
         if let Some((_, Some(message))) = self.keep_turn(events) {
             let calls = message.calls().map(|call| (call, None));
-            let batch = Batch::admit(&message.id, calls, &self.plan.tools, events);
+            let batch = Batch::admit(&message.id, calls, Whole::Yes, &self.plan.tools, events);
             self.state.phase = Phase::Tools(batch);
         }
         if let Phase::Tools(batch) = &mut self.state.phase {

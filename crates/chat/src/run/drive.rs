@@ -16,6 +16,7 @@ use crate::{
     CallEnd, Conversation, Id, Message, Model, ModelError, ModelErrorKind, Request, ToolContext,
     ToolEvent, ToolEvents, ToolOutcome, ToolResult, Toolbox,
     agui::{Content, Custom, Event},
+    caps::TOOL_EVENTS_WAITING_MAX,
     machine::{Call, Decision, Done, Input, Machine, Misfed, Step},
 };
 
@@ -142,8 +143,9 @@ impl Driver {
                 }
                 ended = made.next() => ended,
             };
-            // What a tool said comes before its answer.
-            while let Some(event) = said.next_waiting() {
+            // What a tool said comes before its answer. Something it left behind may say more.
+            for _ in 0..TOOL_EVENTS_WAITING_MAX {
+                let Some(event) = said.next_waiting() else { break };
                 self.tell(vec![told(event)]).await?;
             }
             match ended {
@@ -161,6 +163,8 @@ impl Driver {
         events: ToolEvents,
         conversation: Arc<dyn Conversation>,
     ) -> Result<ToolResult, String> {
+        // A middleware may change anything but which call this is.
+        let call_id = call.id.clone();
         let mut answered = None;
         for each in &self.middleware {
             match each.before_tool(&mut call).await {
@@ -172,6 +176,7 @@ impl Driver {
                 BeforeTool::Stop { reason } => return Err(reason),
             }
         }
+        call.id = call_id.clone();
         let mut result = match (answered, self.tools.get(&call.name)) {
             (Some(result), _) => ToolResult { call_id: call.id.clone(), ..result },
             (None, Some(tool)) => {
@@ -186,6 +191,7 @@ impl Driver {
         for each in self.middleware.iter().rev() {
             each.after_tool(&call, &mut result).await;
         }
+        result.call_id = call_id;
         Ok(result)
     }
 

@@ -29,7 +29,7 @@ pub use self::handle::{Finished, Run};
 pub use self::middleware::{BeforeTool, Middleware};
 pub use self::summarize::{Summarize, Summary, SummaryStyle, summarize};
 use crate::{
-    BadSchema, DuplicateTool, Id, Message, Model, OutputSpec, Role, Schema, Settings, Tool,
+    BadSchema, BadToolbox, Id, Message, Model, OutputSpec, Role, Schema, Settings, Tool,
     ToolChoice, ToolOutcome, Toolbox,
     agui::{Event, ResumeEntry},
     caps::{EVENTS_WAITING_MAX, TOOLS_PARALLEL_DEFAULT},
@@ -113,9 +113,9 @@ pub enum BadChat {
     /// There is nothing to answer.
     #[error(transparent)]
     NoMessages(#[from] NoMessages),
-    /// Two tools of one name.
+    /// Two tools of one name, or too many.
     #[error(transparent)]
-    DuplicateTool(#[from] DuplicateTool),
+    BadToolbox(#[from] BadToolbox),
     /// The schema of the output is none.
     #[error("the schema of the output {name:?} is none: {why}")]
     BadOutput {

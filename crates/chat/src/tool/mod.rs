@@ -18,4 +18,4 @@ pub use definition::{Approval, BadArguments, BadOutput, Tool};
 pub use outcome::{ToolError, ToolOutcome};
 pub use schema::{BadSchema, Schema};
 pub use spec::{Effect, Place, ToolSpec};
-pub use toolbox::{Admission, DuplicateTool, Toolbox};
+pub use toolbox::{Admission, BadToolbox, DuplicateTool, Toolbox};

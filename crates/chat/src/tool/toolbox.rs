@@ -4,8 +4,11 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use serde_json::Value;
 
-use super::{Tool, ToolSpec};
-use crate::Id;
+use super::{Tool, ToolSpec, schema::shortened};
+use crate::{
+    Id,
+    caps::{TOOLS_MAX, TOOLS_TOLD_MAX},
+};
 
 /// The tools of a run. Cheap to clone.
 #[derive(Clone, Debug, Default)]
@@ -38,17 +41,32 @@ pub struct DuplicateTool {
     pub name: Id,
 }
 
+/// Tools that do not fit into one box.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum BadToolbox {
+    /// Two tools of one name.
+    #[error(transparent)]
+    Duplicate(#[from] DuplicateTool),
+    /// Too many tools.
+    #[error("there are more than {TOOLS_MAX} tools; give only those that the run needs")]
+    TooMany,
+}
+
 impl Toolbox {
     /// A box of these.
     ///
     /// # Errors
-    /// If two have one name.
-    pub fn new(tools: impl IntoIterator<Item = Tool>) -> Result<Self, DuplicateTool> {
+    /// If two have one name, or there are more than [`TOOLS_MAX`].
+    pub fn new(tools: impl IntoIterator<Item = Tool>) -> Result<Self, BadToolbox> {
         let mut by_name = BTreeMap::new();
         for tool in tools {
             let name = tool.spec().name.clone();
             if by_name.insert(name.clone(), tool).is_some() {
-                return Err(DuplicateTool { name });
+                return Err(DuplicateTool { name }.into());
+            }
+            if by_name.len() > TOOLS_MAX {
+                return Err(BadToolbox::TooMany);
             }
         }
         Ok(Self { tools: Arc::new(by_name) })
@@ -69,11 +87,7 @@ impl Toolbox {
     #[must_use]
     pub fn admit(&self, name: &str, arguments: &str) -> Admission {
         let Some(tool) = self.get(name) else {
-            let names: Vec<_> = self.tools.keys().map(Id::as_str).collect();
-            let names = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
-            return Admission::Refused {
-                why: format!("there is no tool {name:?}; there are: {names}"),
-            };
+            return Admission::Refused { why: self.no_such_tool(name) };
         };
         match tool.check(arguments) {
             Ok(arguments) => {
@@ -82,5 +96,14 @@ impl Toolbox {
             }
             Err(why) => Admission::Refused { why: why.to_string() },
         }
+    }
+
+    /// A model may write any name, of any length.
+    fn no_such_tool(&self, name: &str) -> String {
+        let name = shortened(format!("{name:?}"));
+        let known: Vec<_> = self.tools.keys().map(Id::as_str).take(TOOLS_TOLD_MAX).collect();
+        let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+        let more = if self.tools.len() > TOOLS_TOLD_MAX { ", and more" } else { "" };
+        format!("there is no tool {name}; there are: {known}{more}")
     }
 }

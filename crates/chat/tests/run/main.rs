@@ -1,6 +1,7 @@
 //! Runs in memory: streams of events, texts, typed values; tools, decisions, middleware, stops.
 #![allow(clippy::unwrap_used, reason = "these are tests")]
 
+mod breaking;
 mod stand_in;
 
 use std::{
