@@ -15,6 +15,7 @@ pub mod verify;
 
 pub use agui::Usage;
 pub use id::Id;
+pub use machine::{Call, Decision, Done, Failure, Saved, Strategy};
 /// Makes an `async fn` a function that returns a [`Tool`] which does the same.
 ///
 /// - Its doc comment tells the model what it is for.

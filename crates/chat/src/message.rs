@@ -1,5 +1,7 @@
 //! Messages: who said what, part by part, in the order it was said.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -170,6 +172,12 @@ impl Message {
             Part::ToolResult(result) => Some(result),
             _ => None,
         })
+    }
+}
+
+impl From<Arc<Self>> for Message {
+    fn from(message: Arc<Self>) -> Self {
+        Arc::unwrap_or_clone(message)
     }
 }
 

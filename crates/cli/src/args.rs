@@ -36,6 +36,8 @@ const ASK_NOTES: &str = "\
 Try it without a key:
   headwater ask \"What is the weather in Paris and Oslo?\"
 
+Only the scripted model is given a weather tool: it makes the weather up.
+
 The answer goes to the standard output; thoughts and tool calls go beside it, to the standard error.
 Keys are read from OPENAI_API_KEY, ANTHROPIC_API_KEY and GEMINI_API_KEY, other places of the APIs
 from OPENAI_BASE_URL, ANTHROPIC_BASE_URL, GEMINI_BASE_URL and OLLAMA_HOST.";

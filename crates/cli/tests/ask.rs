@@ -28,7 +28,7 @@ fn a_question_about_two_cities_is_answered_by_two_calls_at_once() {
     let calls: Vec<_> =
         output.stderr.lines().filter(|line| line.starts_with("→ weather")).collect();
     assert_eq!(calls.len(), 2, "{}", output.stderr);
-    assert!(output.stderr.contains("← weather "), "{}", output.stderr);
+    assert!(output.stderr.contains("← weather {\"city\":\"Paris\"} "), "{}", output.stderr);
 }
 
 #[test]
@@ -53,6 +53,10 @@ fn a_question_may_come_by_a_pipe() {
 fn what_cannot_be_asked_is_told_with_a_way_out() {
     let told = ask(&[]).stdin(" \n").run().failed(2);
     assert!(told.contains("the question is empty"), "{told}");
+    let told = ask(&["  "]).run().failed(2);
+    assert!(told.contains("the question is empty"), "{told}");
+    let told = ask(&["--turns", "1", TWO_CITIES]).run();
+    assert!(told.code == 1 && told.stderr.contains("allow it more turns"), "{}", told.stderr);
     let told = ask(&["--model", "nobody:x", "Hi"]).run().failed(1);
     assert!(told.contains("anthropic:NAME"), "{told}");
     for (model, variable) in [

@@ -48,6 +48,21 @@ impl Blocks {
         out.push(ModelEvent::More { block, delta });
     }
 
+    /// Signs the open thought, or a new one that has no words.
+    #[cfg(feature = "genai")]
+    pub(crate) fn sign_thinking(&mut self, signature: String, out: &mut Vec<ModelEvent>) {
+        let block = match self.open {
+            Some((block, Prose::Thinking)) => block,
+            _ => {
+                self.close(out);
+                let block = self.open(BlockKind::Thinking, out);
+                self.open = Some((block, Prose::Thinking));
+                block
+            }
+        };
+        out.push(ModelEvent::Sign { block, signature });
+    }
+
     /// Closes the open text or thought.
     pub(crate) fn close(&mut self, out: &mut Vec<ModelEvent>) {
         if let Some((block, _)) = self.open.take() {

@@ -8,12 +8,16 @@ use sys::Sys;
 use crate::{Anthropic, Gemini, Ollama, OpenAi, scripted::Scripted};
 
 /// How models are named, for whoever asks for one that nobody knows.
+#[cfg(not(feature = "genai"))]
 const NAMES: &str =
     "scripted, openai:NAME, openai-chat:NAME, anthropic:NAME, gemini:NAME or ollama:NAME";
+#[cfg(feature = "genai")]
+const NAMES: &str = "scripted, openai:NAME, openai-chat:NAME, anthropic:NAME, gemini:NAME, \
+                     ollama:NAME or genai:NAME";
 
 /// A model by its name, such as `openai:gpt-5` or `ollama:qwen3`; what else it needs is in the
 /// environment. `openai` is the Responses API, `openai-chat` is Chat Completions, which more
-/// servers speak.
+/// servers speak. With the feature `genai`, `genai:groq::NAME` is reached through that crate.
 ///
 /// # Errors
 /// `UnknownModel` if nobody knows the name; else what the provider's builder says.
@@ -37,6 +41,10 @@ pub fn by_name(
         ("anthropic", model) => Anthropic::new(model).environment(environment).build(sys),
         ("gemini", model) => Gemini::new(model).environment(environment).build(sys),
         ("ollama", model) => Ollama::new(model).environment(environment).build(sys),
+        #[cfg(feature = "genai")]
+        ("genai", "") => unknown("which model is not said"),
+        #[cfg(feature = "genai")]
+        ("genai", model) => crate::GenAi::new(model).environment(environment).build(sys),
         _ => unknown("there is no such provider"),
     }
 }

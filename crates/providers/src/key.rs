@@ -22,6 +22,12 @@ impl Key {
         self.0.is_empty()
     }
 
+    /// The key itself, for a crate that sends it.
+    #[cfg(feature = "genai")]
+    pub(crate) fn reveal(&self) -> &str {
+        &self.0
+    }
+
     /// `prefix` and the key as the value of a header; none if no header can hold it.
     pub(crate) fn header(&self, prefix: &str) -> Option<HeaderValue> {
         if self.0.len() > KEY_BYTES_MAX {

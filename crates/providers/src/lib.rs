@@ -29,6 +29,7 @@
 //! In reading order: `wire` is what a wire must do; `openai`, `anthropic`, `gemini` and `ollama` do
 //! it; `sse` and `lines` cut bytes into events; `transport` carries; `schema` puts JSON Schemas
 //! into strict words; `scripted` needs no provider at all; `by_name` finds them.
+//! With the feature `genai`, the crate of that name reaches the long tail.
 
 /// The guide, compiled.
 #[cfg(doctest)]
@@ -41,6 +42,8 @@ mod by_name;
 mod call_id;
 pub mod caps;
 pub mod gemini;
+#[cfg(feature = "genai")]
+pub mod genai;
 mod halves;
 mod inexpressible;
 mod json;
@@ -60,6 +63,8 @@ mod wire;
 pub use anthropic::Anthropic;
 pub use by_name::by_name;
 pub use gemini::Gemini;
+#[cfg(feature = "genai")]
+pub use genai::GenAi;
 pub use key::Key;
 pub use ollama::Ollama;
 pub use openai::OpenAi;

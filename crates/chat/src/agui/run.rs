@@ -1,7 +1,7 @@
 //! What a run is asked, and how it ends.
 
 use serde::{Deserialize, Deserializer, Serialize};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use crate::Id;
 
@@ -232,5 +232,42 @@ impl Usage {
         add(&mut self.reasoning_tokens, other.reasoning_tokens);
         add(&mut self.cached_input_tokens, other.cached_input_tokens);
         add(&mut self.cache_write_input_tokens, other.cache_write_input_tokens);
+    }
+}
+
+impl Interrupt {
+    /// Yes: the call may be made.
+    #[must_use]
+    pub fn approve(&self) -> ResumeEntry {
+        self.resolve(json!({ "approved": true }))
+    }
+
+    /// Yes, but with these arguments.
+    #[must_use]
+    pub fn approve_with(&self, arguments: impl Into<Value>) -> ResumeEntry {
+        self.resolve(json!({ "approved": true, "editedArgs": arguments.into() }))
+    }
+
+    /// No; the model is told why.
+    #[must_use]
+    pub fn deny(&self, why: impl Into<String>) -> ResumeEntry {
+        self.resolve(json!({ "approved": false, "payload": why.into() }))
+    }
+
+    /// The answer of a tool of the client, or to a question of another kind.
+    #[must_use]
+    pub fn resolve(&self, payload: impl Into<Value>) -> ResumeEntry {
+        self.answer(ResumeStatus::Resolved, Some(payload.into()))
+    }
+
+    /// Nobody will answer.
+    #[must_use]
+    pub fn cancel(&self) -> ResumeEntry {
+        self.answer(ResumeStatus::Cancelled, None)
+    }
+
+    fn answer(&self, status: ResumeStatus, payload: Option<Value>) -> ResumeEntry {
+        let interrupt_id = self.id.clone();
+        ResumeEntry { interrupt_id, status, payload, metadata: None, others: Map::new() }
     }
 }

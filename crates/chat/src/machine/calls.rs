@@ -143,6 +143,11 @@ impl Batch {
         self.select(|asked| asked.place == place && matches!(asked.status, Status::Ready))
     }
 
+    /// Whether nothing can be done here before somebody else has done something.
+    pub(super) fn waits(&self) -> bool {
+        !self.undecided().is_empty() || self.ready(Place::Server).is_empty()
+    }
+
     pub(super) fn len(&self) -> usize {
         self.calls.len()
     }

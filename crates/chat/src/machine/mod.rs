@@ -252,9 +252,7 @@ impl Machine {
                 }
                 self.go_on_after_tools(events);
             }
-            (Input::Suspend, Phase::Tools(batch)) if batch.ready(Place::Server).is_empty() => {
-                self.suspend(events);
-            }
+            (Input::Suspend, Phase::Tools(batch)) if batch.waits() => self.suspend(events),
             (Input::Cancel { reason }, Phase::Model { .. } | Phase::Tools(_)) => {
                 self.stop_here(Done::Cancelled { reason }, events);
             }
@@ -472,13 +470,15 @@ impl Machine {
     fn finish(&mut self, done: Done, events: &mut Vec<Event>) {
         events.push(match &done {
             Done::Failed(failure) => self.run_error(failure),
-            Done::Cancelled { .. } => self.run_finished(Outcome::Cancelled, None),
+            Done::Cancelled { .. } => self.run_finished(Outcome::Cancelled, self.stop_word(), None),
             Done::TurnsExhausted => {
-                self.run_finished(Outcome::Success { pending_tool_call_ids: None }, None)
+                // To a client this is an answer that ends too soon.
+                let success = Outcome::Success { pending_tool_call_ids: None };
+                self.run_finished(success, StopReason::Length.word(), None)
             }
             Done::Finished { output, .. } => {
                 let success = Outcome::Success { pending_tool_call_ids: None };
-                self.run_finished(success, output.clone())
+                self.run_finished(success, self.stop_word(), output.clone())
             }
         });
         self.state.phase = Phase::Done(done);
@@ -487,7 +487,7 @@ impl Machine {
     /// Ends the run, to be resumed when somebody has answered.
     fn suspend(&mut self, events: &mut Vec<Event>) {
         let interrupts = self.interrupts();
-        events.push(self.run_finished(Outcome::Interrupt { interrupts }, None));
+        events.push(self.run_finished(Outcome::Interrupt { interrupts }, "tool_calls", None));
         self.state.is_running = false;
     }
 
@@ -502,13 +502,16 @@ impl Machine {
         started.into()
     }
 
-    fn run_finished(&self, outcome: Outcome, result: Option<Value>) -> Event {
-        let finish_reason = match (&outcome, &self.state.stop) {
-            (Outcome::Interrupt { .. }, _) => "tool_calls",
-            // A client that hears of tool calls after their results would start another run.
-            (_, None | Some(StopReason::ToolCalls)) => "stop",
-            (_, Some(stop)) => stop.word(),
-        };
+    /// Why the model stopped. A client that heard of tool calls after their results would start
+    /// another run.
+    fn stop_word(&self) -> &str {
+        match &self.state.stop {
+            None | Some(StopReason::ToolCalls) => StopReason::End.word(),
+            Some(stop) => stop.word(),
+        }
+    }
+
+    fn run_finished(&self, outcome: Outcome, finish_reason: &str, result: Option<Value>) -> Event {
         let metadata = self.metadata(finish_reason);
         let finished = RunFinished {
             thread_id: self.state.thread_id.clone(),

@@ -51,6 +51,15 @@ impl Machine {
         Ok(vec![self.run_started(Some(parent))])
     }
 
+    /// The first tool that the run waits for and that it was not given again.
+    #[must_use]
+    pub fn missing_tool(&self) -> Option<Id> {
+        let Phase::Tools(batch) = &self.state.phase else { return None };
+        let open = [batch.undecided(), batch.ready(Place::Server), batch.ready(Place::Client)];
+        let is_missing = |call: &Call| self.plan.tools.get(&call.name).is_none();
+        open.into_iter().flatten().find(is_missing).map(|call| call.name)
+    }
+
     /// What an answer to an interrupt means to the machine. Whatever is not a clear yes is a no.
     ///
     /// # Errors

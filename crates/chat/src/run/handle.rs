@@ -13,13 +13,14 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::ChatError;
 use crate::{
-    Message, Usage,
+    Message, Role, Usage,
     agui::{Event, Interrupt},
     machine::{Done, Machine, Saved, Step},
 };
 
-/// A run that goes on: a stream of its events. The run waits while nobody reads them, and is
-/// stopped when this is dropped.
+/// A run that goes on: a stream of its events. The run is at most
+/// [`EVENTS_WAITING_MAX`](crate::caps::EVENTS_WAITING_MAX) events ahead of whoever reads them, and
+/// is stopped when this is dropped.
 #[derive(Debug)]
 pub struct Run {
     pub(super) events: mpsc::Receiver<Event>,
@@ -48,7 +49,7 @@ impl Run {
         self.events.recv().await
     }
 
-    /// Stops the run. It ends with an event that says so.
+    /// Stops the run, unless it has come to its end already. Its last event says which.
     pub fn cancel(&self) {
         self.canceller.cancel();
     }
@@ -98,10 +99,11 @@ impl Finished {
         }
     }
 
-    /// The text of the last message.
+    /// What the model said last; nothing if it has not answered.
     #[must_use]
     pub fn text(&self) -> String {
-        self.messages.last().map(|message| message.text_content()).unwrap_or_default()
+        let last = self.messages.last().filter(|message| message.role == Role::Assistant);
+        last.map(|message| message.text_content()).unwrap_or_default()
     }
 
     /// The output, if one was asked for.

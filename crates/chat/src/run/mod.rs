@@ -124,6 +124,15 @@ pub enum BadChat {
         /// What is wrong with its schema.
         why: BadSchema,
     },
+    /// A run that is resumed has its conversation, and cannot be given more of it.
+    #[error("a run that is resumed takes no messages; let it end, and start another with them")]
+    MessagesOnResume,
+    /// A run that is resumed waits for a tool that it was not given again.
+    #[error("the run waits for the tool {name:?}; give it again, as when it was started")]
+    MissingTool {
+        /// The tool.
+        name: Id,
+    },
     /// An answer that does not fit what the run waits for.
     #[error(transparent)]
     BadAnswer(#[from] Misfed),
@@ -197,8 +206,8 @@ impl Chat {
     }
 
     /// More messages.
-    pub fn messages(mut self, messages: impl IntoIterator<Item = Message>) -> Self {
-        self.messages.extend(messages);
+    pub fn messages(mut self, messages: impl IntoIterator<Item: Into<Message>>) -> Self {
+        self.messages.extend(messages.into_iter().map(Into::into));
         self
     }
 
@@ -296,6 +305,9 @@ impl Chat {
     /// Goes on with a run that was suspended, with answers to what it waits for. If some are
     /// missing, the run is suspended again.
     ///
+    /// Only the conversation and the calls are in what was saved: tools, system prompts, settings,
+    /// strategy, output and middleware must be given as when the run was started.
+    ///
     /// # Errors
     /// If an answer does not fit, or the run is not suspended.
     ///
@@ -307,7 +319,13 @@ impl Chat {
         answers: &[ResumeEntry],
         sys: &Sys,
     ) -> Result<Run, BadChat> {
+        if !self.messages.is_empty() {
+            return Err(BadChat::MessagesOnResume);
+        }
         let mut machine = Machine::restore(self.plan()?, saved);
+        if let Some(name) = machine.missing_tool() {
+            return Err(BadChat::MissingTool { name });
+        }
         let run_id = self.run_id.take().unwrap_or_else(|| random_id("run", sys));
         let mut events = machine.resume(run_id)?;
         for answer in answers {

@@ -11,9 +11,9 @@ use std::{
 };
 
 use chat::{
-    BeforeTool, CallEnd, Chat, ChatError, Middleware, ModelError, ModelErrorKind, Request, Role,
-    Structured, Tool, ToolContext, ToolError, ToolOutcome, ToolResult, Verifier,
-    agui::{Content, Event, ResumeEntry, ResumeStatus},
+    BadChat, BeforeTool, CallEnd, Chat, ChatError, Middleware, ModelError, ModelErrorKind, Request,
+    Role, Structured, Tool, ToolContext, ToolError, ToolOutcome, ToolResult, Verifier,
+    agui::{Content, Event},
     chat,
     machine::{Call, Decision, Done, Failure},
     summarize,
@@ -21,7 +21,7 @@ use chat::{
 use futures_util::{FutureExt as _, future::BoxFuture};
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::{Map, json};
+use serde_json::json;
 use sys::{Cancellation, Sys};
 
 use self::stand_in::{Line, StandIn, call, text};
@@ -147,28 +147,28 @@ async fn a_run_that_waits_is_saved_and_resumed() {
     let pay = pay.needs_approval().run(|_, _| async { Ok("paid") }).unwrap();
     let screen = Tool::builder("screen", "Shows.").input_schema(json!({ "type": "object" }));
     let screen = screen.client().unwrap();
-    let calls = vec![call("pay", "{}"), call("screen", "{}")];
-    let chat = |lines| ask(lines).tools([pay.clone(), screen.clone()]);
+    // The free call waits for the decision on the other, as the whole batch does.
+    let calls = vec![call("pay", "{}"), call("screen", "{}"), call("add", "{\"a\":1,\"b\":1}")];
+    let chat = |lines| ask(lines).tools([pay.clone(), screen.clone(), add()]);
     let error = chat(vec![calls.clone()]).text(&Sys::real()).await.unwrap_err();
     assert_eq!(error, ChatError::Suspended);
     let finished = chat(vec![calls]).stream(&Sys::real()).unwrap().finish().await;
     let ids: Vec<_> = finished.interrupts.iter().map(|open| open.id.as_str()).collect();
     assert_eq!(ids, ["approval_call_0_0", "client_tool_call_0_1"]);
-    let answer = |id: &str, payload| ResumeEntry {
-        interrupt_id: id.into(),
-        status: ResumeStatus::Resolved,
-        payload: Some(payload),
-        metadata: None,
-        others: Map::new(),
-    };
-    let answers = [
-        answer("approval_call_0_0", json!({ "approved": true })),
-        answer("client_tool_call_0_1", json!("shown")),
-    ];
+    let answers = [finished.interrupts[0].approve(), finished.interrupts[1].resolve("shown")];
     let saved = finished.saved.unwrap();
-    let run = chat(vec![vec![text("Paid.")]]).run_id("run2");
-    let run = run.resume(saved, &answers, &Sys::real()).unwrap();
-    assert_eq!(run.finish().await.text(), "Paid.");
+    let model = || Arc::new(StandIn::new(vec![vec![text("Paid.")]]));
+    let forgetful = crate::chat(model()).resume(saved.clone(), &answers, &Sys::real());
+    let why = forgetful.unwrap_err().to_string();
+    assert!(why.contains("waits for the tool \"pay\""), "{why}");
+    let run = crate::chat(model()).tools([pay, screen, add()]).run_id("run2");
+    let more = run.clone().user("And?").resume(saved.clone(), &answers, &Sys::real());
+    assert_eq!(more.unwrap_err(), BadChat::MessagesOnResume);
+    let finished = run.resume(saved, &answers, &Sys::real()).unwrap().finish().await;
+    assert_eq!(finished.text(), "Paid.");
+    let ends: Vec<_> =
+        finished.messages.iter().flat_map(|message| message.results()).map(|r| r.end).collect();
+    assert_eq!(ends, [CallEnd::Done; 3]);
 }
 
 #[tokio::test]

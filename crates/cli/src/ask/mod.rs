@@ -3,27 +3,30 @@
 mod screen;
 mod weather;
 
-use std::io::{IsTerminal, Read, stdin};
-
-use chat::{
-    Run,
-    machine::{Done, Strategy},
+use std::{
+    future::pending,
+    io::{IsTerminal, Read, stdin},
 };
+
+use chat::{Done, Run, Strategy, agui::Event};
 use clap::Args as ClapArgs;
-use sys::Sys;
+use sys::{Cancellation, Sys};
 
 use self::screen::Screen;
 use crate::{failure::Failure, output, serve};
 
 /// Bytes of a question that is read from the standard input.
 const PROMPT_BYTES_MAX: u64 = 1024 * 1024;
+/// How a shell tells of a program that was interrupted.
+const EXIT_INTERRUPTED: i32 = 130;
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct AskArgs {
     /// The question; read from the standard input if it is not given
-    prompt: Option<String>,
+    #[arg(value_name = "PROMPT")]
+    prompt: Vec<String>,
 
-    /// scripted, openai:NAME, anthropic:NAME, gemini:NAME or ollama:NAME
+    /// scripted, openai:NAME, openai-chat:NAME, anthropic:NAME, gemini:NAME or ollama:NAME
     #[arg(long, value_name = "MODEL", env = "HEADWATER_MODEL", default_value = "scripted")]
     model: String,
 
@@ -33,6 +36,7 @@ pub(crate) struct AskArgs {
 
     /// The most turns that the model may take
     #[arg(long, value_name = "COUNT", default_value_t = chat::caps::TURNS_DEFAULT)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=i64::from(chat::caps::TURNS_MAX)))]
     turns: u32,
 
     /// Print AG-UI events, one JSON object on a line
@@ -42,7 +46,13 @@ pub(crate) struct AskArgs {
 
 /// Asks, shows what is said while it is said, and ends with it.
 pub(crate) fn run(args: AskArgs) -> Result<(), Failure> {
-    let prompt = args.prompt.clone().map_or_else(read_prompt, Ok)?;
+    let prompt = match args.prompt.is_empty() {
+        true => read_prompt()?,
+        false => args.prompt.join(" "),
+    };
+    if prompt.trim().is_empty() {
+        return Err(Failure::usage("the question is empty"));
+    }
     serve::runtime()?.block_on(async {
         let sys = Sys::real();
         let model = providers::by_name(&args.model, &providers::environment, &sys);
@@ -56,8 +66,36 @@ pub(crate) fn run(args: AskArgs) -> Result<(), Failure> {
             ask = ask.tool(weather::weather());
         }
         let run = ask.stream(&sys).map_err(Failure::refused)?;
-        if args.events { print_events(run).await } else { show(run).await }
+        let stop = Stop::listen(&sys);
+        if args.events { print_events(run, stop).await } else { show(run, stop).await }
     })
+}
+
+/// Ctrl-C: the first stops the run, the second the program.
+struct Stop(Cancellation);
+
+impl Stop {
+    fn listen(sys: &Sys) -> Self {
+        let (canceller, cancellation) = Cancellation::new();
+        sys.spawn.task("ctrl-c", async move {
+            let Ok(()) = tokio::signal::ctrl_c().await else { return pending().await };
+            canceller.cancel();
+            if tokio::signal::ctrl_c().await.is_ok() {
+                std::process::exit(EXIT_INTERRUPTED);
+            }
+        });
+        Self(cancellation)
+    }
+
+    /// The next event; if the run is to stop, its end is the last one.
+    async fn or_next(&self, run: &mut Run) -> Option<Event> {
+        tokio::select! {
+            biased;
+            () = self.0.cancelled() => run.cancel(),
+            event = run.next() => return event,
+        }
+        run.next().await
+    }
 }
 
 fn read_prompt() -> Result<String, Failure> {
@@ -74,39 +112,23 @@ fn read_prompt() -> Result<String, Failure> {
             "the question is longer than {PROMPT_BYTES_MAX} bytes"
         )));
     }
-    if prompt.trim().is_empty() {
-        return Err(Failure::usage("the question is empty"));
-    }
     Ok(prompt)
 }
 
-async fn print_events(mut run: Run) -> Result<(), Failure> {
-    while let Some(event) = next_or_stop(&mut run).await {
+async fn print_events(mut run: Run, stop: Stop) -> Result<(), Failure> {
+    while let Some(event) = stop.or_next(&mut run).await {
         output::json(&event)?;
     }
     end(run).await
 }
 
-async fn show(mut run: Run) -> Result<(), Failure> {
+async fn show(mut run: Run, stop: Stop) -> Result<(), Failure> {
     let mut screen = Screen::new();
-    while let Some(event) = next_or_stop(&mut run).await {
+    while let Some(event) = stop.or_next(&mut run).await {
         screen.show(&event)?;
     }
     screen.close()?;
     end(run).await
-}
-
-/// The next event; Ctrl-C stops the run, and its end is the last event.
-async fn next_or_stop(run: &mut Run) -> Option<chat::agui::Event> {
-    let stopped = tokio::select! {
-        biased;
-        event = run.next() => return event,
-        stopped = tokio::signal::ctrl_c() => stopped,
-    };
-    if stopped.is_ok() {
-        run.cancel();
-    }
-    run.next().await
 }
 
 async fn end(run: Run) -> Result<(), Failure> {
@@ -114,8 +136,7 @@ async fn end(run: Run) -> Result<(), Failure> {
         Some(Done::Failed(failure)) => Err(Failure::refused(failure)),
         Some(Done::Cancelled { .. }) => Err(Failure::refused("stopped")),
         Some(Done::TurnsExhausted) => {
-            output::note("the model would go on; allow it more turns with --turns");
-            Ok(())
+            Err(Failure::refused("the model would go on; allow it more turns with --turns"))
         }
         _ => Ok(()),
     }

@@ -71,9 +71,11 @@ impl Screen {
                 self.beside(&line.unwrap_or_default())
             }
             EventKind::ToolCallResult(result) => {
-                let call = self.calls.get(&result.tool_call_id);
-                let name = call.map_or("tool", |(name, _)| name.as_str()).to_owned();
-                self.beside(&format!("← {name} {}", shortened(&result.content)))
+                // Answers come in any order, so each says what it is the answer to.
+                let call = self.calls.remove(&result.tool_call_id);
+                let asked = call.map(|(name, arguments)| format!("{name} {arguments}"));
+                let answer = shortened(&result.content);
+                self.beside(&format!("← {} {answer}", asked.unwrap_or_default()))
             }
             _ => Ok(()),
         }

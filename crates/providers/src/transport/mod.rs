@@ -17,12 +17,14 @@ use chat::{
 use futures_util::{StreamExt as _, stream};
 use sys::{Cancellation, Sys};
 
+pub(crate) use self::retry::pause;
 pub use self::settings::{PlainHttp, TransportSettings};
 use self::{
     answer::{Answer, Progress},
     http::{Failed, Http},
-    retry::pause,
 };
+#[cfg(feature = "genai")]
+pub(crate) use self::{retry::retry_after, settings::base_url};
 use crate::{
     Key,
     wire::{Outgoing, Wire},

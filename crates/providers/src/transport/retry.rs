@@ -9,14 +9,14 @@ use crate::caps::{PAUSE_FIRST, PAUSE_MAX, RETRY_AFTER_MAX};
 
 /// How long to wait after so many attempts: from half to all of a pause that doubles, so that
 /// callers who failed together do not come back together.
-pub(super) fn pause(attempts: u32, chance: &Chance) -> Duration {
+pub(crate) fn pause(attempts: u32, chance: &Chance) -> Duration {
     let doubled = PAUSE_FIRST.saturating_mul(1 << attempts.saturating_sub(1).min(16));
     let micros = u64::try_from(doubled.min(PAUSE_MAX).as_micros()).unwrap_or(u64::MAX);
     Duration::from_micros(micros / 2 + chance.below(micros / 2 + 1))
 }
 
 /// How long the provider wants to be left alone.
-pub(super) fn retry_after(headers: &HeaderMap, now: UnixMs) -> Option<Duration> {
+pub(crate) fn retry_after(headers: &HeaderMap, now: UnixMs) -> Option<Duration> {
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).map(str::trim);
     let seconds = |text: &str| text.parse().ok().and_then(|s| Duration::try_from_secs_f64(s).ok());
     if let Some(ms) = text("retry-after-ms").and_then(|text| text.parse().ok()) {

@@ -51,7 +51,7 @@ impl Default for TransportSettings {
 ///
 /// # Errors
 /// `Unsupported` if no request should go there.
-pub(super) fn base_url(
+pub(crate) fn base_url(
     provider: &str,
     url: &str,
     plain_http: PlainHttp,
