@@ -63,7 +63,7 @@ pub use gemini::Gemini;
 pub use key::Key;
 pub use ollama::Ollama;
 pub use openai::OpenAi;
-pub use transport::{PlainHttp, TransportSettings};
+pub use transport::{PlainHttp, SIGNATURE_MARK, TransportSettings};
 pub use wire::Decoder;
 
 /// A variable of the environment of this process.

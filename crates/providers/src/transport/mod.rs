@@ -2,12 +2,13 @@
 //! nothing was shown yet, and no further once nobody waits.
 //!
 //! `settings` say how patient, `http` makes one request, `retry` knows when to make another,
-//! `answer` reads what came.
+//! `answer` reads what came, `signed` keeps apart what providers have signed.
 
 mod answer;
 mod http;
 mod retry;
 mod settings;
+mod signed;
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -17,11 +18,15 @@ use chat::{
 use futures_util::{StreamExt as _, stream};
 use sys::{Cancellation, Sys};
 
-pub use self::settings::{PlainHttp, TransportSettings};
 use self::{
     answer::{Answer, Progress},
     http::{Failed, Http},
     retry::pause,
+    signed::{Marked, only_of},
+};
+pub use self::{
+    settings::{PlainHttp, TransportSettings},
+    signed::SIGNATURE_MARK,
 };
 use crate::{
     Key,
@@ -80,12 +85,13 @@ impl<W: Wire> Model for Remote<W> {
     fn call(&self, request: Arc<Request>, cancellation: Cancellation) -> ModelStream {
         let call = Call {
             shared: self.shared.clone(),
-            request,
+            request: only_of(&self.shared.http.provider, request),
             cancellation,
             since: self.shared.http.sys.clock.elapsed(),
             attempts: 0,
             phase: Phase::Asking(None),
             has_begun: false,
+            marked: Marked::default(),
         };
         stream::unfold(call, |call| Box::pin(call.next())).flat_map(stream::iter).boxed()
     }
@@ -108,6 +114,7 @@ struct Call<W: Wire> {
     phase: Phase<W>,
     /// Whether something was shown that cannot be taken back.
     has_begun: bool,
+    marked: Marked,
 }
 
 enum Phase<W: Wire> {
@@ -147,6 +154,8 @@ impl<W: Wire> Call<W> {
             }
             end = self.advance(&mut events) => end,
         };
+        let provider = &self.shared.http.provider;
+        events.iter_mut().for_each(|event| self.marked.mark(provider, event));
         let mut batch: Batch = events.into_iter().map(Ok).collect();
         if let Err(error) = end {
             self.phase = Phase::Over;
