@@ -105,7 +105,7 @@ fn by_call(others: &[Message], results: Vec<Answer>) -> BTreeMap<Place, Message>
         let is_before = |((index, _), _): &(Place, Option<Message>)| *index < before;
         let mut free = places.iter().filter(|(_, taken)| taken.is_none());
         let message = match places.iter().any(is_before) {
-            true => free.filter(|place| is_before(place)).next_back(),
+            true => free.rfind(|place| is_before(place)),
             false => free.next(),
         };
         let Some(message) = message.map(|((index, _), _)| *index) else { continue };
