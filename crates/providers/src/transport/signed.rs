@@ -24,10 +24,10 @@ impl Marked {
             ModelEvent::Open { block, .. } => {
                 self.begun.remove(block);
             }
-            ModelEvent::Sign { block, signature } => {
-                if !signature.is_empty() && self.begun.insert(*block) {
-                    signature.insert_str(0, &mark(provider));
-                }
+            ModelEvent::Sign { block, signature } if !signature.is_empty() => {
+                let is_first = self.begun.insert(*block);
+                let mark = if is_first { mark(provider) } else { String::new() };
+                signature.insert_str(0, &mark);
             }
             _ => {}
         }
