@@ -68,7 +68,7 @@ pub use genai::GenAi;
 pub use key::Key;
 pub use ollama::Ollama;
 pub use openai::OpenAi;
-pub use transport::{PlainHttp, TransportSettings};
+pub use transport::{PlainHttp, SIGNATURE_MARK, TransportSettings};
 pub use wire::Decoder;
 
 /// A variable of the environment of this process.

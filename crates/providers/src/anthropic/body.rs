@@ -63,7 +63,7 @@ pub(super) enum Content<'a> {
     },
     ToolUse {
         id: Cow<'a, str>,
-        name: &'a str,
+        name: Cow<'a, str>,
         input: Cow<'a, RawValue>,
     },
     ServerToolUse {

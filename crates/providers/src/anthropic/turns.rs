@@ -14,7 +14,11 @@ use super::{
     PROVIDER,
     body::{Content, Role, Source, Turn},
 };
-use crate::{call_id::call_id, caps::ANTHROPIC_CALL_ID_LEN_MAX, pieces::arguments};
+use crate::{
+    call_id::{call_id, call_name},
+    caps::ANTHROPIC_CALL_ID_LEN_MAX,
+    pieces::arguments,
+};
 
 /// A conversation on its way into turns.
 #[derive(Debug, Default)]
@@ -54,6 +58,12 @@ impl<'a> Conversation<'a> {
         for (part_index, part) in message.parts.iter().enumerate() {
             let place = Place { message: index, part: part_index };
             match message.role {
+                // What is told in the middle belongs there: were it moved to the front, an answer
+                // that it asks to mend would be the last turn, and be gone on with.
+                chat::Role::Developer if !self.turns.is_empty() => {
+                    let content = user_content(part, place)?;
+                    self.say(Role::User, content);
+                }
                 chat::Role::System | chat::Role::Developer => match part {
                     Part::Text(text) => self.system.extend(text_of(&text.text)),
                     _ => return Err(place.refuse("is no text, but instructions are", "use a text")),
@@ -79,7 +89,7 @@ impl<'a> Conversation<'a> {
             }
             Part::ToolCall(call) => Some(Content::ToolUse {
                 id: call_id(&call.id, ANTHROPIC_CALL_ID_LEN_MAX),
-                name: &call.name,
+                name: call_name(&call.name),
                 input: arguments(&call.arguments),
             }),
             // Some keep a result in the message of its call.
@@ -100,6 +110,11 @@ impl<'a> Conversation<'a> {
     /// A tool that Anthropic ran. A call that was never answered is told only if it is the last
     /// thing: then Anthropic goes on with it.
     fn provider_call(&mut self, call: &'a ToolCall, result: &'a Value, is_last: bool) {
+        // What another provider ran means nothing here.
+        let is_ours = |kind: &str| kind.ends_with("_tool_result");
+        if !result.is_null() && !result["type"].as_str().is_some_and(is_ours) {
+            return;
+        }
         let id = result["tool_use_id"].as_str().unwrap_or(&call.id);
         let is_told = self.told.contains(id);
         let will_be_answered = !result.is_null() || self.answered.contains(id) || is_last;

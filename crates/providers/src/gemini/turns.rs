@@ -66,6 +66,11 @@ impl<'a> Conversation<'a> {
     ) -> Result<(), ModelError> {
         match (message.role, part) {
             (_, chat::Part::ToolResult(result)) => return self.result(result, place),
+            // What is told in the middle belongs there: Gemini answers only what a user says last.
+            (chat::Role::Developer, part) if !self.turns.is_empty() => {
+                let part = user_part(part, place)?;
+                self.say(Role::User, part);
+            }
             (chat::Role::System | chat::Role::Developer, chat::Part::Text(text)) => {
                 self.system.extend(text_of(&text.text));
             }
@@ -230,7 +235,8 @@ fn call_of(call: &ToolCall) -> Part<'_> {
 /// A tool that Gemini ran, and what came of it. A call without arguments stands in an answer
 /// before this one.
 fn provider_call<'a>(call: &'a ToolCall, result: &'a Value) -> Vec<Part<'a>> {
-    if !result.is_object() {
+    // What another provider ran means nothing here.
+    if result.get("codeExecutionResult").or_else(|| result.get("toolResponse")).is_none() {
         return Vec::new();
     }
     let args = || arguments(&call.arguments);

@@ -10,7 +10,11 @@ use super::{
     Dialect,
     words::{adapted, check, check_name, effort, file_name, merge, output, unsupported, url},
 };
-use crate::{call_id::call_id, caps::OPENAI_CALL_ID_LEN_MAX};
+use crate::{
+    call_id::{call_id, call_name},
+    caps::OPENAI_CALL_ID_LEN_MAX,
+    pieces::arguments,
+};
 
 /// Puts requests into the words of Chat Completions.
 #[derive(Debug)]
@@ -247,14 +251,12 @@ fn assistant(message: &Message) -> Option<Value> {
     let calls: Vec<Value> = message
         .calls()
         .map(|call| {
-            let arguments = match call.arguments.trim().is_empty() {
-                true => "{}",
-                false => &call.arguments,
-            };
+            // Servers that speak alike read them as an object, and refuse the request if they fail.
+            let arguments = arguments(&call.arguments);
             json!({
                 "id": call_id(&call.id, OPENAI_CALL_ID_LEN_MAX),
                 "type": "function",
-                "function": { "name": call.name, "arguments": arguments },
+                "function": { "name": call_name(&call.name), "arguments": arguments.get() },
             })
         })
         .collect();

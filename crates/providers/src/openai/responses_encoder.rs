@@ -10,7 +10,11 @@ use super::{
     responses_words::is_provider_run,
     words::{adapted, check, check_name, effort, file_name, merge, output, unsupported, url},
 };
-use crate::{call_id::call_id, caps::OPENAI_NAME_LEN_MAX};
+use crate::{
+    call_id::{call_id, call_name},
+    caps::OPENAI_NAME_LEN_MAX,
+    pieces::arguments,
+};
 
 /// Puts requests into the words of the Responses API. Nothing is stored there: each request
 /// carries the whole conversation, encrypted thoughts included.
@@ -206,14 +210,10 @@ fn called(call: &ToolCall) -> Option<Value> {
         let kind = result.get("type").and_then(Value::as_str)?;
         return is_provider_run(kind).then(|| result.clone());
     }
-    let arguments = match call.arguments.trim().is_empty() {
-        true => "{}",
-        false => &call.arguments,
-    };
     Some(json!({
         "type": "function_call",
         "call_id": call_id(&call.id, OPENAI_NAME_LEN_MAX),
-        "name": call.name,
-        "arguments": arguments,
+        "name": call_name(&call.name),
+        "arguments": arguments(&call.arguments).get(),
     }))
 }

@@ -2,12 +2,13 @@
 //! nothing was shown yet, and no further once nobody waits.
 //!
 //! `settings` say how patient, `http` makes one request, `retry` knows when to make another,
-//! `answer` reads what came.
+//! `answer` reads what came, `signed` keeps apart what providers have signed.
 
 mod answer;
 mod http;
 mod retry;
 mod settings;
+mod signed;
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -18,10 +19,14 @@ use futures_util::{StreamExt as _, stream};
 use sys::{Cancellation, Sys};
 
 pub(crate) use self::retry::pause;
-pub use self::settings::{PlainHttp, TransportSettings};
+pub use self::{
+    settings::{PlainHttp, TransportSettings},
+    signed::SIGNATURE_MARK,
+};
 use self::{
     answer::{Answer, Progress},
     http::{Failed, Http},
+    signed::{Marked, only_of},
 };
 #[cfg(feature = "genai")]
 pub(crate) use self::{retry::retry_after, settings::base_url};
@@ -82,12 +87,13 @@ impl<W: Wire> Model for Remote<W> {
     fn call(&self, request: Arc<Request>, cancellation: Cancellation) -> ModelStream {
         let call = Call {
             shared: self.shared.clone(),
-            request,
+            request: only_of(&self.shared.http.provider, request),
             cancellation,
             since: self.shared.http.sys.clock.elapsed(),
             attempts: 0,
             phase: Phase::Asking(None),
             has_begun: false,
+            marked: Marked::default(),
         };
         stream::unfold(call, |call| Box::pin(call.next())).flat_map(stream::iter).boxed()
     }
@@ -110,6 +116,7 @@ struct Call<W: Wire> {
     phase: Phase<W>,
     /// Whether something was shown that cannot be taken back.
     has_begun: bool,
+    marked: Marked,
 }
 
 enum Phase<W: Wire> {
@@ -149,6 +156,8 @@ impl<W: Wire> Call<W> {
             }
             end = self.advance(&mut events) => end,
         };
+        let provider = &self.shared.http.provider;
+        events.iter_mut().for_each(|event| self.marked.mark(provider, event));
         let mut batch: Batch = events.into_iter().map(Ok).collect();
         if let Err(error) = end {
             self.phase = Phase::Over;

@@ -60,7 +60,7 @@ impl Said {
                 Some(Kind::Call(at)) => self.calls[*at].arguments.push_str(delta),
                 Some(Kind::Other) | None => {}
             },
-            ModelEvent::Sign { signature, .. } => self.signature.push_str(signature),
+            ModelEvent::Sign { signature, .. } => self.signature.push_str(as_signed(signature)),
             ModelEvent::Close { block } => drop(self.open.remove(block)),
             ModelEvent::Usage(usage) => self.usage = Some(usage.clone()),
             ModelEvent::Stop(stop) => self.stop = Some(stop.clone()),
@@ -104,4 +104,10 @@ impl Said {
             "broken": broken,
         })
     }
+}
+
+/// A signature as its provider gave it.
+fn as_signed(signature: &str) -> &str {
+    let marked = signature.strip_prefix(providers::SIGNATURE_MARK);
+    marked.and_then(|marked| marked.split_once(':')).map_or(signature, |(_, own)| own)
 }
