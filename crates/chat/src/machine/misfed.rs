@@ -43,6 +43,12 @@ pub enum Misfed {
         /// What is wrong.
         why: String,
     },
+    /// The answer of a tool of the client, which does not fit what the tool promises.
+    #[error("{why}")]
+    BadOutput {
+        /// What is wrong.
+        why: String,
+    },
     /// An answer to an interrupt that nobody asked.
     #[error("there is no open interrupt {interrupt_id:?}")]
     UnknownInterrupt {

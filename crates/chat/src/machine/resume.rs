@@ -17,14 +17,18 @@ const CLIENT_TOOL: &str = "client_tool_";
 #[serde(untagged)]
 enum Answer {
     Plain(bool),
-    #[serde(rename_all = "camelCase")]
-    Full {
-        approved: bool,
-        #[serde(default)]
-        edited_args: Option<Value>,
-        #[serde(default)]
-        payload: Option<Value>,
-    },
+    Full(FullAnswer),
+}
+
+/// A key that nobody knows may be a misspelt one, and changes what is meant.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct FullAnswer {
+    approved: bool,
+    #[serde(default)]
+    edited_args: Option<Value>,
+    #[serde(default)]
+    payload: Option<Value>,
 }
 
 impl Machine {
@@ -77,8 +81,21 @@ impl Machine {
             let decision = read_decision(entry.payload.as_ref());
             return Ok(Input::Decided { call_id, decision });
         }
+        self.check_output(&call_id, entry.payload.as_ref())?;
         let content = Content::Text(told(entry.payload.as_ref()));
         Ok(Input::Tool(ToolResult { call_id, content, end: CallEnd::Done }))
+    }
+
+    /// Whether the answer of a tool of the client is what the tool promises.
+    fn check_output(&self, call_id: &Id, answer: Option<&Value>) -> Result<(), Misfed> {
+        let Phase::Tools(batch) = &self.state.phase else { return Ok(()) };
+        let calls = batch.ready(Place::Client);
+        let call = calls.iter().find(|call| call.id == *call_id);
+        let Some(tool) = call.and_then(|call| self.plan.tools.get(&call.name)) else {
+            return Ok(());
+        };
+        let checked = tool.check_output(answer.unwrap_or(&Value::Null));
+        checked.map_err(|bad| Misfed::BadOutput { why: bad.to_string() })
     }
 
     fn approval(&self, call: &Call) -> Interrupt {
@@ -121,13 +138,13 @@ fn read_decision(payload: Option<&Value>) -> Decision {
     let answer = payload.and_then(|payload| Answer::deserialize(payload).ok());
     match answer {
         Some(Answer::Plain(true)) => Decision::Approve { edited: None },
-        Some(Answer::Full { approved: true, edited_args, .. }) => {
+        Some(Answer::Full(FullAnswer { approved: true, edited_args, .. })) => {
             Decision::Approve { edited: edited_args }
         }
-        Some(Answer::Full { approved: false, payload: Some(answer), .. }) => {
+        Some(Answer::Full(FullAnswer { payload: Some(answer), .. })) => {
             Decision::Deny { answer: Some(told(Some(&answer))) }
         }
-        Some(Answer::Plain(false) | Answer::Full { .. }) | None => Decision::Deny { answer: None },
+        Some(Answer::Plain(false) | Answer::Full(_)) | None => Decision::Deny { answer: None },
     }
 }
 

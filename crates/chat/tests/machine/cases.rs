@@ -175,7 +175,13 @@ fn whatever_is_not_a_clear_yes_is_a_no() {
             other => panic!("{other:?}"),
         }
     };
-    for no in [None, Some(json!("yes")), Some(json!({})), Some(json!({ "approved": "true" }))] {
+    for no in [
+        None,
+        Some(json!("yes")),
+        Some(json!({})),
+        Some(json!({ "approved": "true" })),
+        Some(json!({ "approved": true, "edited_args": { "n": 1 } })),
+    ] {
         assert_eq!(read(no), Decision::Deny { answer: None });
     }
     assert_eq!(read(Some(json!(true))), Decision::Approve { edited: None });

@@ -56,7 +56,7 @@ fn text(text: String) -> ContentPart {
 
 fn data(value: String, mime_type: String) -> ContentPart {
     let kind = mime_type.split('/').next().unwrap_or_default().to_owned();
-    let media = Media { source: Source::Data { value, mime_type }, id: None, metadata: None };
+    let media = Media::from(Source::Data { value, mime_type });
     match kind.as_str() {
         "image" => ContentPart::Image(media),
         "audio" => ContentPart::Audio(media),

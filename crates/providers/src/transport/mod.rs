@@ -19,10 +19,6 @@ use futures_util::{StreamExt as _, stream};
 use sys::{Cancellation, Sys};
 
 pub(crate) use self::retry::pause;
-pub use self::{
-    settings::{PlainHttp, TransportSettings},
-    signed::SIGNATURE_MARK,
-};
 use self::{
     answer::{Answer, Progress},
     http::{Failed, Http},
@@ -30,6 +26,10 @@ use self::{
 };
 #[cfg(feature = "genai")]
 pub(crate) use self::{retry::retry_after, settings::base_url};
+pub use self::{
+    settings::{PlainHttp, TransportSettings},
+    signed::SIGNATURE_MARK,
+};
 use crate::{
     Key,
     wire::{Outgoing, Wire},
