@@ -48,9 +48,9 @@ pub struct GenAi {
 }
 
 impl GenAi {
-    /// A model as `genai` names it: with its provider, such as `groq::llama-3.3-70b`, or without one
-    /// where the name alone tells, such as `command-r`. What it cannot tell it takes for a model of
-    /// Ollama.
+    /// A model as `genai` names it: with its provider, such as `groq::llama-3.3-70b`, or without
+    /// one where the name alone tells, such as `command-r`. What it cannot tell it takes for a
+    /// model of Ollama.
     pub fn new(model: impl Into<Id>) -> Self {
         let settings = TransportSettings::default();
         Self { model: model.into(), base_url: None, key: None, settings }

@@ -10,8 +10,7 @@ use ::genai::{
     },
 };
 use chat::{
-    Message, ModelError, Part, Request, Role, Settings, Structured, ThinkingEffort, ToolChoice,
-    ToolResult,
+    ModelError, Part, Request, Role, Settings, Structured, ThinkingEffort, ToolChoice, ToolResult,
     agui::{Content, ContentPart as Shown, Media, Source},
 };
 use serde_json::Value;
@@ -139,16 +138,12 @@ fn messages(request: &Request) -> Result<Vec<ChatMessage>, ModelError> {
             continue;
         }
         all.push(match message.role {
-            Role::System | Role::Developer => ChatMessage::system(text_of(message)),
+            Role::System | Role::Developer => ChatMessage::system(message.text_content()),
             Role::Assistant => ChatMessage::assistant(parts),
             Role::User | Role::Tool => ChatMessage::user(parts),
         });
     }
     Ok(all)
-}
-
-fn text_of(message: &Message) -> String {
-    message.text_content()
 }
 
 fn put(part: &Part, out: &mut Vec<ContentPart>) -> Result<(), ModelError> {
