@@ -135,12 +135,27 @@ async fn what_one_provider_ran_is_not_told_to_another() {
 /// What Anthropic signs in an answer, as it is kept.
 async fn signed_by_anthropic() -> String {
     let answer = sse(&[
-        r#"{"type":"message_start","message":{"id":"m","model":"c","usage":{"input_tokens":1,"output_tokens":1}}}"#,
-        r#"{"type":"content_block_start","index":0,"content_block":{"type":"thinking","thinking":"","signature":""}}"#,
-        r#"{"type":"content_block_delta","index":0,"delta":{"type":"thinking_delta","thinking":"Hm."}}"#,
-        r#"{"type":"content_block_delta","index":0,"delta":{"type":"signature_delta","signature":"c2ln"}}"#,
+        concat!(
+            r#"{"type":"message_start","message":{"id":"m","model":"c","#,
+            r#""usage":{"input_tokens":1,"output_tokens":1}}}"#
+        ),
+        concat!(
+            r#"{"type":"content_block_start","index":0,"content_block":{"type":"thinking","#,
+            r#""thinking":"","signature":""}}"#
+        ),
+        concat!(
+            r#"{"type":"content_block_delta","index":0,"delta":{"type":"thinking_delta","#,
+            r#""thinking":"Hm."}}"#
+        ),
+        concat!(
+            r#"{"type":"content_block_delta","index":0,"delta":{"type":"signature_delta","#,
+            r#""signature":"c2ln"}}"#
+        ),
         r#"{"type":"content_block_stop","index":0}"#,
-        r#"{"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":2}}"#,
+        concat!(
+            r#"{"type":"message_delta","delta":{"stop_reason":"end_turn"},"#,
+            r#""usage":{"output_tokens":2}}"#
+        ),
         r#"{"type":"message_stop"}"#,
     ]);
     let server = Server::start(vec![Reply::Bytes(answer)]).await;

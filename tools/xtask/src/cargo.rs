@@ -9,8 +9,17 @@ use std::{
 use anyhow::{Context, Result, ensure};
 
 /// Every stage builds with these, so that what is linted is what is tested, and a dependency is
-/// compiled once and not once for each set of features.
-pub(crate) const WHOLE_WORKSPACE: [&str; 2] = ["--workspace", "--all-features"];
+/// compiled once and not once for each set of features. All features are here but those that
+/// [`ALONE`] names.
+pub(crate) const WHOLE_WORKSPACE: [&str; 3] = [
+    "--workspace",
+    "--features",
+    "headwater-log/file,headwater-log/suite,headwater-providers/mcp,headwater-sys/sim",
+];
+
+/// Features that change what others are built from: `genai` makes `serde_json` keep the order of
+/// keys, and then something else is tested than what users get. Each is tested alone.
+pub(crate) const ALONE: [&str; 1] = ["headwater-providers/genai"];
 
 /// The root of the repository.
 pub(crate) fn root() -> PathBuf {
@@ -47,4 +56,24 @@ pub(crate) fn output_of(command: &mut Command) -> Result<String> {
 /// Builds everything a test can need, the server's binary included.
 pub(crate) fn build_workspace() -> Result<bool> {
     succeeds(cargo().args(["build", "--all-targets"]).args(WHOLE_WORKSPACE))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::metadata::Metadata;
+
+    #[test]
+    fn every_feature_is_built_somewhere() {
+        let metadata = Metadata::load().unwrap();
+        let features = metadata.members().flat_map(|package| {
+            let own = package.features.keys().filter(|name| *name != "default");
+            own.map(|feature| format!("{}/{feature}", package.name))
+        });
+        let together = WHOLE_WORKSPACE[2].split(',').map(str::to_owned);
+        let built: BTreeSet<_> = together.chain(ALONE.map(str::to_owned)).collect();
+        assert_eq!(features.collect::<BTreeSet<_>>(), built);
+    }
 }

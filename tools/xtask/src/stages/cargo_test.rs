@@ -12,11 +12,11 @@ use std::{
     time::Duration,
 };
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 
 use super::{Run, group::ProcessGroup, transcript::Transcript};
 use crate::{
-    cargo::{WHOLE_WORKSPACE, cargo},
+    cargo::{ALONE, WHOLE_WORKSPACE, cargo},
     metadata::Metadata,
     tally::Tally,
 };
@@ -26,6 +26,9 @@ const CRASH: &str = "crash";
 
 /// Names of integration tests that have a stage of their own.
 const STAGED_TARGETS: [&str; 2] = [SIMULATION, CRASH];
+
+/// Artifacts as JSON tell which crate a test binary belongs to; compiler errors stay readable.
+const MESSAGES_AS_JSON: &str = "--message-format=json-render-diagnostics";
 
 /// A run of cargo that takes longer hangs, and is ended so that the other stages can be run.
 const RUN_TIME_MAX: Duration = Duration::from_secs(20 * 60);
@@ -44,7 +47,19 @@ pub(super) fn run_unit(run: &Run) -> Result<Tally> {
     let mut command = cargo_test();
     command.arg("--doc");
     tally.merge(follow(command, &run.metadata)?);
+    for feature in ALONE {
+        tally.merge(run_alone(feature, &run.metadata)?);
+    }
     Ok(tally)
+}
+
+/// The tests of a feature that cannot be built with the others; they are named after it.
+fn run_alone(feature: &str, metadata: &Metadata) -> Result<Tally> {
+    let (package, name) = feature.split_once('/').context("a feature is PACKAGE/NAME")?;
+    let mut command = cargo();
+    command.args(["test", "--package", package, "--features", name, "--test", name]);
+    command.arg(MESSAGES_AS_JSON);
+    follow(command, metadata)
 }
 
 /// Real processes, killed at the worst moment.
@@ -68,8 +83,7 @@ fn run_target(name: &str, mut command: Command, metadata: &Metadata) -> Result<T
 fn cargo_test() -> Command {
     let mut command = cargo();
     command.args(["test", "--no-fail-fast"]).args(WHOLE_WORKSPACE);
-    // Artifacts as JSON tell which crate a test binary belongs to; compiler errors stay readable.
-    command.arg("--message-format=json-render-diagnostics");
+    command.arg(MESSAGES_AS_JSON);
     command
 }
 
