@@ -32,6 +32,7 @@ pub fn by_name(
         Err(ModelError::new(provider, ModelErrorKind::UnknownModel, why))
     };
     match (provider, model) {
+        ("", _) => unknown("the name is empty"),
         ("scripted", "") => Ok(Arc::new(Scripted::demo(sys.clone()))),
         ("openai" | "openai-chat" | "anthropic" | "gemini" | "ollama", "") => {
             unknown("which model is not said")
@@ -45,6 +46,7 @@ pub fn by_name(
         ("genai", "") => unknown("which model is not said"),
         #[cfg(feature = "genai")]
         ("genai", model) => crate::GenAi::new(model).environment(environment).build(sys),
+        ("scripted", _) => unknown("there is only one scripted model"),
         _ => unknown("there is no such provider"),
     }
 }

@@ -335,7 +335,8 @@ impl Chat {
         Ok(self.launch(machine, events, sys))
     }
 
-    /// Runs to the end; the text of the last message.
+    /// Runs to the end; the text of the last message. It may be cut, or a refusal: why the model
+    /// stopped is told by [`stream`](Self::stream) and [`Run::finish`].
     ///
     /// # Errors
     /// If the run cannot be started, fails, or is not finished.

@@ -147,8 +147,8 @@ impl<A: DeserializeOwned + 'static> ToolBuilder<A> {
         self.build(None)
     }
 
-    /// A tool that does this. It answers with anything that can be written as JSON, and fails with
-    /// any error.
+    /// A tool that does this. It answers with anything that can be written as JSON; any error
+    /// becomes a [`ToolError`] by `?`, and the model is told.
     ///
     /// # Errors
     /// If its name or a schema cannot be used.

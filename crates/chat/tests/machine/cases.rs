@@ -1,10 +1,13 @@
 //! Runs fed by hand.
 
 use chat::{
-    Block, BlockKind, CallEnd, Id, Message, ModelEvent, Part, Role, StopReason, Structured,
-    ToolCall, ToolResult,
+    Block, BlockKind, CallEnd, Id, Message, ModelEvent, Part, Role, StopReason, Structured, Tool,
+    ToolCall, ToolResult, Toolbox,
     agui::{Content, EventKind, Outcome, ResumeEntry, ResumeStatus},
-    machine::{Decision, Done, Failure, Input, Machine, Misfed, NoMessages, Start, Step, Strategy},
+    machine::{
+        DISCOVERY_TOOL, Decision, Done, Failure, Input, Machine, Misfed, NoMessages, Plan, Start,
+        Step, Strategy,
+    },
 };
 use serde_json::{Map, Value, json};
 
@@ -187,6 +190,67 @@ fn whatever_is_not_a_clear_yes_is_a_no() {
     assert_eq!(read(Some(json!(true))), Decision::Approve { edited: None });
     let edited = json!({ "approved": true, "editedArgs": { "n": 5 } });
     assert_eq!(read(Some(edited)), Decision::Approve { edited: Some(json!({ "n": 5 })) });
+}
+
+#[test]
+fn a_lazy_tool_is_told_of_when_it_is_asked_for() {
+    let lazy = Tool::builder("rare", "Does a rare thing.").input_schema(json!({
+        "type": "object", "properties": { "deep": { "type": "boolean" } },
+    }));
+    let lazy = lazy.lazy().run(|_, _| async { Ok("done") }).unwrap();
+    let plan = Plan { tools: Toolbox::new([lazy]).unwrap(), ..plan() };
+    let start = Start {
+        run_id: "run".into(),
+        messages: vec![Message::text("u1", Role::User, "Hello?")],
+        ..Start::default()
+    };
+    let (mut machine, mut events) = Machine::start(plan, start).unwrap();
+    let offered = |machine: &Machine| match machine.next_step() {
+        Step::CallModel(request) => {
+            request.tools.iter().map(|tool| tool.name.to_string()).collect::<Vec<_>>()
+        }
+        step => panic!("{step:?}"),
+    };
+    assert_eq!(offered(&machine), [DISCOVERY_TOOL]);
+    let mut take = |machine: &mut Machine, turn: Script| {
+        for event in turn.events {
+            machine.feed(Input::Model(event), &mut events).unwrap();
+        }
+        machine.feed(Input::ModelEnded, &mut events).unwrap();
+    };
+    // The machine answers this one itself.
+    take(&mut machine, call_turn(&[(DISCOVERY_TOOL, "{\"names\":[\"rare\",\"none\"]}")]));
+    let told = machine.messages().last().unwrap().results().next().unwrap().clone();
+    let Content::Text(told) = told.content else { panic!() };
+    assert!(told.contains("\"deep\"") && told.contains("there is no such tool"), "{told}");
+    assert_eq!(offered(&machine), ["rare"]);
+    take(&mut machine, call_turn(&[("rare", "{\"deep\":true}")]));
+    assert!(matches!(machine.next_step(), Step::CallTools(calls) if calls.len() == 1));
+}
+
+#[test]
+fn what_a_client_answers_must_be_what_its_tool_promises() {
+    let screen = Tool::builder("screen", "Tells how wide it is.")
+        .input_schema(json!({ "type": "object" }))
+        .output_schema(json!({ "type": "integer" }));
+    let tools = Toolbox::new([screen.client().unwrap()]).unwrap();
+    let start = Start {
+        run_id: "run".into(),
+        messages: vec![Message::text("u1", Role::User, "How wide?")],
+        ..Start::default()
+    };
+    let (mut machine, mut events) = Machine::start(Plan { tools, ..plan() }, start).unwrap();
+    for event in call_turn(&[("screen", "{}")]).events {
+        machine.feed(Input::Model(event), &mut events).unwrap();
+    }
+    machine.feed(Input::ModelEnded, &mut events).unwrap();
+    let interrupt = machine.interrupts().remove(0);
+    let bad = machine.read_answer(&interrupt.resolve("wide"));
+    assert!(matches!(bad, Err(Misfed::BadOutput { .. })), "{bad:?}");
+    assert!(machine.read_answer(&interrupt.resolve(1280)).is_ok());
+    let gone = machine.read_answer(&interrupt.cancel()).unwrap();
+    machine.feed(gone, &mut events).unwrap();
+    assert!(matches!(machine.next_step(), Step::CallModel(_)));
 }
 
 #[test]

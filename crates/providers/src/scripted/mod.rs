@@ -1,7 +1,8 @@
 //! A model that needs no key and no network: it follows a script, or a few rules.
 //!
-//! It is what tests and examples run against, and what the command line uses without a key. What
-//! it streams depends on the conversation alone, so one conversation always gives the same answer.
+//! It is what tests and examples run against, and what the command line uses without a key. By
+//! rules, one conversation always gives the same answer; a script goes on with each call, or by
+//! what the conversation holds ([`Order`]).
 //!
 //! ```
 //! use chat::Model;

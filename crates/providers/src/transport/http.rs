@@ -101,8 +101,8 @@ impl Http {
             return Err(self.refused(wire, answer).await);
         }
         let kind = answer.headers().get(header::CONTENT_TYPE);
-        if kind.is_some_and(|kind| !fits(wire.framing(), kind)) {
-            let kind = format!("{:?}", kind.map(HeaderValue::as_bytes).map(quote));
+        if let Some(kind) = kind.filter(|kind| !fits(wire.framing(), kind)) {
+            let kind = quote(kind.as_bytes());
             let body = self.start_of(answer.into_body()).await;
             let why =
                 format!("the answer is {kind}, not a stream; it begins with {}", quote(&body));
