@@ -5,6 +5,12 @@ use std::fmt;
 use chat::{ModelError, ModelErrorKind};
 use serde_json::{Map, Value};
 
+/// Keys that say nothing about values.
+pub(crate) const SILENT: [&str; 4] = ["$schema", "$id", "$comment", "examples"];
+/// What to do about a map.
+pub(crate) const FREE_KEYS: &str =
+    "use a list of objects with a field for the key and one for the value";
+
 /// What a provider has no words for.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Inexpressible {
@@ -29,6 +35,29 @@ impl Pointer<'_> {
     pub(crate) fn refuse(self, what: impl Into<String>, remedy: &'static str) -> Inexpressible {
         Inexpressible { pointer: self.to_string(), what: what.into(), remedy }
     }
+}
+
+/// Each schema of a list, adapted.
+pub(crate) fn each(
+    schemas: &[Value],
+    at: Pointer<'_>,
+    adapt: impl Fn(&Value, Pointer<'_>) -> Result<Value, Inexpressible>,
+) -> Result<Value, Inexpressible> {
+    let numbered = schemas.iter().enumerate();
+    let each = numbered.map(|(index, schema)| adapt(schema, Pointer::At(&at, index)));
+    each.collect::<Result<Vec<_>, _>>().map(Value::Array)
+}
+
+/// Each schema that has a name, adapted.
+pub(crate) fn each_named(
+    schemas: &Map<String, Value>,
+    at: Pointer<'_>,
+    adapt: impl Fn(&Value, Pointer<'_>) -> Result<Value, Inexpressible>,
+) -> Result<Value, Inexpressible> {
+    let each = schemas
+        .iter()
+        .map(|(name, schema)| Ok((name.clone(), adapt(schema, Pointer::In(&at, name))?)));
+    each.collect::<Result<Map<_, _>, _>>().map(Value::Object)
 }
 
 impl fmt::Display for Pointer<'_> {

@@ -47,6 +47,18 @@ impl Key {
     }
 }
 
+impl From<&str> for Key {
+    fn from(text: &str) -> Self {
+        Self::new(text)
+    }
+}
+
+impl From<String> for Key {
+    fn from(text: String) -> Self {
+        Self::new(&text)
+    }
+}
+
 impl fmt::Debug for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Key(…)")

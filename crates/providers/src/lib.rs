@@ -38,6 +38,7 @@ pub struct Guide;
 
 pub mod anthropic;
 mod blocks;
+mod builder;
 mod by_name;
 mod call_id;
 pub mod caps;

@@ -29,6 +29,7 @@ pub use self::decode::AnthropicDecoder;
 use self::{generation::Generation, wire::Messages};
 use crate::{
     Key, TransportSettings,
+    builder::{reached_by, set},
     transport::{Access, Remote},
 };
 
@@ -67,17 +68,7 @@ impl Anthropic {
         Self { model: model.into(), base_url: None, key: None, betas: Vec::new(), settings }
     }
 
-    /// Who we are.
-    pub fn key(mut self, key: Key) -> Self {
-        self.key = Some(key);
-        self
-    }
-
-    /// Where the API begins, such as `https://api.anthropic.com`.
-    pub fn base_url(mut self, url: impl Into<String>) -> Self {
-        self.base_url = Some(url.into());
-        self
-    }
+    reached_by!("https://api.anthropic.com");
 
     /// Asks for something that is not for everybody yet, such as
     /// `interleaved-thinking-2025-05-14`.
@@ -86,16 +77,10 @@ impl Anthropic {
         self
     }
 
-    /// How patient we are, and where the API may be.
-    pub fn settings(mut self, settings: TransportSettings) -> Self {
-        self.settings = settings;
-        self
-    }
-
     /// Takes from the environment what was not given: `ANTHROPIC_API_KEY` and
     /// `ANTHROPIC_BASE_URL`.
     pub fn environment(mut self, variable: &dyn Fn(&str) -> Option<String>) -> Self {
-        let set = |name| variable(name).filter(|value| !value.trim().is_empty());
+        let set = |name| set(variable, name);
         self.key = self.key.or_else(|| set(ANTHROPIC_KEY_VARIABLE).map(|key| Key::new(&key)));
         self.base_url = self.base_url.or_else(|| set(ANTHROPIC_BASE_URL_VARIABLE));
         self

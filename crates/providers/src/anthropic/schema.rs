@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use crate::{
     caps::{ANTHROPIC_NAME_LEN_MAX, SCHEMA_DEPTH_MAX},
-    inexpressible::{Inexpressible, Pointer, with_hints},
+    inexpressible::{FREE_KEYS, Inexpressible, Pointer, SILENT, each, each_named, with_hints},
 };
 
 /// Formats of strings that an answer can be held to.
@@ -14,8 +14,6 @@ const FORMATS: [&str; 10] =
     ["date", "date-time", "duration", "email", "hostname", "ipv4", "ipv6", "time", "uri", "uuid"];
 /// Keys that are taken over as they are.
 const PLAIN: [&str; 6] = ["type", "title", "description", "enum", "const", "required"];
-/// Keys that say nothing about values.
-const SILENT: [&str; 4] = ["$schema", "$id", "$comment", "examples"];
 
 /// The schema of the arguments of a tool. Anthropic takes nearly any, as long as it is an object.
 pub(super) fn of_tool(schema: &Value) -> Result<Cow<'_, Value>, Inexpressible> {
@@ -96,14 +94,16 @@ impl<'a> Walk<'a> {
         at: Pointer<'_>,
     ) -> Result<(), Inexpressible> {
         let here = Pointer::In(&at, key);
+        let depth = self.depth;
+        let adapt = |schema: &Value, at: Pointer<'_>| adapted(schema, at, depth);
         let taken = match (key, value) {
             ("$defs" | "definitions" | "properties", Value::Object(schemas)) => {
-                Some((key, self.each_named(schemas, here)?))
+                Some((key, each_named(schemas, here, adapt)?))
             }
             ("anyOf" | "oneOf", Value::Array(schemas)) => {
-                Some(("anyOf", self.each(schemas, here)?))
+                Some(("anyOf", each(schemas, here, adapt)?))
             }
-            ("allOf", Value::Array(schemas)) => Some((key, self.each(schemas, here)?)),
+            ("allOf", Value::Array(schemas)) => Some((key, each(schemas, here, adapt)?)),
             ("items", items) => Some((key, adapted(items, here, self.depth)?)),
             ("format", Value::String(format)) if FORMATS.contains(&format.as_str()) => {
                 Some((key, value.clone()))
@@ -156,27 +156,7 @@ impl<'a> Walk<'a> {
         }
         Ok(())
     }
-
-    fn each(&self, schemas: &[Value], at: Pointer<'_>) -> Result<Value, Inexpressible> {
-        let numbered = schemas.iter().enumerate();
-        let each =
-            numbered.map(|(index, schema)| adapted(schema, Pointer::At(&at, index), self.depth));
-        each.collect::<Result<Vec<_>, _>>().map(Value::Array)
-    }
-
-    fn each_named(
-        &self,
-        schemas: &Map<String, Value>,
-        at: Pointer<'_>,
-    ) -> Result<Value, Inexpressible> {
-        let each = schemas.iter().map(|(name, schema)| {
-            Ok((name.clone(), adapted(schema, Pointer::In(&at, name), self.depth)?))
-        });
-        each.collect::<Result<Map<_, _>, _>>().map(Value::Object)
-    }
 }
-
-const FREE_KEYS: &str = "use a list of objects with a field for the key and one for the value";
 
 fn type_names(names: &Value) -> Vec<&str> {
     match names {

@@ -29,6 +29,7 @@ pub use self::decode::GeminiDecoder;
 use self::{generation::Generation, turns::unsupported, wire::Content};
 use crate::{
     Key, TransportSettings,
+    builder::{reached_by, set},
     transport::{Access, Remote},
 };
 
@@ -68,28 +69,12 @@ impl Gemini {
         Self { model: model.into(), base_url: None, key: None, settings }
     }
 
-    /// Who we are.
-    pub fn key(mut self, key: Key) -> Self {
-        self.key = Some(key);
-        self
-    }
-
-    /// Where the API begins, such as `https://generativelanguage.googleapis.com`.
-    pub fn base_url(mut self, url: impl Into<String>) -> Self {
-        self.base_url = Some(url.into());
-        self
-    }
-
-    /// How patient we are, and where the API may be.
-    pub fn settings(mut self, settings: TransportSettings) -> Self {
-        self.settings = settings;
-        self
-    }
+    reached_by!("https://generativelanguage.googleapis.com");
 
     /// Takes from the environment what was not given: `GEMINI_API_KEY`, or else `GOOGLE_API_KEY`,
     /// and `GEMINI_BASE_URL`.
     pub fn environment(mut self, variable: &dyn Fn(&str) -> Option<String>) -> Self {
-        let set = |name| variable(name).filter(|value| !value.trim().is_empty());
+        let set = |name| set(variable, name);
         let key = || GEMINI_KEY_VARIABLES.into_iter().find_map(set).map(|key| Key::new(&key));
         self.key = self.key.or_else(key);
         self.base_url = self.base_url.or_else(|| set(GEMINI_BASE_URL_VARIABLE));

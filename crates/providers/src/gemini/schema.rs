@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use crate::{
     caps::SCHEMA_DEPTH_MAX,
-    inexpressible::{Inexpressible, Pointer, with_hints},
+    inexpressible::{FREE_KEYS, Inexpressible, Pointer, SILENT, each, each_named, with_hints},
 };
 
 /// Keys that are taken over as they are.
@@ -21,8 +21,6 @@ const PLAIN: [&str; 11] = [
     "required",
     "propertyOrdering",
 ];
-/// Keys that say nothing about values.
-const SILENT: [&str; 4] = ["$schema", "$id", "$comment", "examples"];
 /// Keys without which a schema would mean something else.
 const INEXPRESSIBLE: [(&str, &str, &str); 6] = [
     ("patternProperties", "a map with chosen keys", FREE_KEYS),
@@ -32,8 +30,6 @@ const INEXPRESSIBLE: [(&str, &str, &str); 6] = [
     ("contains", "a list that must contain something", "say so in the description"),
     ("$dynamicRef", "a reference that depends on the reader", "use $ref into $defs"),
 ];
-const FREE_KEYS: &str = "use a list of objects with a field for the key and one for the value";
-
 /// The schema of the arguments of a tool; none if it takes none.
 pub(super) fn of_tool(schema: &Value) -> Result<Option<Value>, Inexpressible> {
     let root = Pointer::Root;
@@ -129,18 +125,22 @@ impl<'a> Walk<'a> {
         if let Some((_, what, remedy)) = INEXPRESSIBLE.iter().find(|(name, ..)| *name == key) {
             return Err(here.refuse(*what, remedy));
         }
+        let depth = self.depth;
+        let adapt = |schema: &Value, at: Pointer<'_>| adapted(schema, at, depth);
         let taken = match (key, value) {
             ("$ref", Value::String(reference)) => {
                 Some((key, Value::String(reference.replace("#/definitions/", "#/$defs/"))))
             }
             ("$defs" | "definitions", Value::Object(schemas)) => {
-                Some(("$defs", self.each_named(schemas, here)?))
+                Some(("$defs", each_named(schemas, here, adapt)?))
             }
-            ("properties", Value::Object(schemas)) => Some((key, self.each_named(schemas, here)?)),
+            ("properties", Value::Object(schemas)) => {
+                Some((key, each_named(schemas, here, adapt)?))
+            }
             ("anyOf" | "oneOf", Value::Array(schemas)) => {
-                Some(("anyOf", self.each(schemas, here)?))
+                Some(("anyOf", each(schemas, here, adapt)?))
             }
-            ("prefixItems", Value::Array(schemas)) => Some((key, self.each(schemas, here)?)),
+            ("prefixItems", Value::Array(schemas)) => Some((key, each(schemas, here, adapt)?)),
             ("allOf", Value::Array(schemas)) => return self.all_of(schemas, here),
             ("items" | "additionalProperties", Value::Bool(_)) => Some((key, value.clone())),
             ("items" | "additionalProperties", schema) => {
@@ -210,24 +210,6 @@ impl<'a> Walk<'a> {
             self.out.entry(key).or_insert(value);
         }
         Ok(())
-    }
-
-    fn each(&self, schemas: &[Value], at: Pointer<'_>) -> Result<Value, Inexpressible> {
-        let numbered = schemas.iter().enumerate();
-        let each =
-            numbered.map(|(index, schema)| adapted(schema, Pointer::At(&at, index), self.depth));
-        each.collect::<Result<Vec<_>, _>>().map(Value::Array)
-    }
-
-    fn each_named(
-        &self,
-        schemas: &Map<String, Value>,
-        at: Pointer<'_>,
-    ) -> Result<Value, Inexpressible> {
-        let each = schemas.iter().map(|(name, schema)| {
-            Ok((name.clone(), adapted(schema, Pointer::In(&at, name), self.depth)?))
-        });
-        each.collect::<Result<Map<_, _>, _>>().map(Value::Object)
     }
 }
 

@@ -32,7 +32,11 @@ use futures_util::{StreamExt as _, stream};
 use sys::{Cancellation, Sys};
 
 use self::call::Call;
-use crate::{Key, TransportSettings, transport::base_url};
+use crate::{
+    Key, TransportSettings,
+    builder::{reached_by, set},
+    transport::base_url,
+};
 
 /// What errors and names call all that is reached through `genai`.
 const PROVIDER: &str = "genai";
@@ -56,30 +60,14 @@ impl GenAi {
         Self { model: model.into(), base_url: None, key: None, settings }
     }
 
-    /// Who we are.
-    pub fn key(mut self, key: Key) -> Self {
-        self.key = Some(key);
-        self
-    }
-
-    /// Where the provider's API begins, if it is not where `genai` knows it.
-    pub fn base_url(mut self, url: impl Into<String>) -> Self {
-        self.base_url = Some(url.into());
-        self
-    }
-
-    /// How patient we are, and where the provider may be.
-    pub fn settings(mut self, settings: TransportSettings) -> Self {
-        self.settings = settings;
-        self
-    }
+    reached_by!("https://api.groq.com/openai/v1/");
 
     /// Takes the key from the environment if it was not given, from the variable that `genai` knows
     /// for the provider, such as `GROQ_API_KEY`.
     pub fn environment(mut self, variable: &dyn Fn(&str) -> Option<String>) -> Self {
         let kind = AdapterKind::from_model(&self.model).ok();
         let name = kind.and_then(|kind| kind.default_key_env_name());
-        let set = |name| variable(name).filter(|value| !value.trim().is_empty());
+        let set = |name| set(variable, name);
         self.key = self.key.or_else(|| name.and_then(set).map(|key| Key::new(&key)));
         self
     }

@@ -13,6 +13,7 @@ pub use self::decoder::OllamaDecoder;
 use self::encoder::OllamaEncoder;
 use crate::{
     Key, PlainHttp, TransportSettings,
+    builder::{reached_by, set},
     openai::{bearer, failure, outgoing},
     transport::{Access, Remote},
     wire::{Framing, Outgoing, Wire},
@@ -44,29 +45,13 @@ impl Ollama {
         Self { model: model.into(), base_url: None, key: None, settings }
     }
 
-    /// Who we are; Ollama itself asks nobody.
-    pub fn key(mut self, key: Key) -> Self {
-        self.key = Some(key);
-        self
-    }
-
-    /// Where Ollama is, such as `http://127.0.0.1:11434`.
-    pub fn base_url(mut self, url: impl Into<String>) -> Self {
-        self.base_url = Some(url.into());
-        self
-    }
-
-    /// How patient we are, and where Ollama may be.
-    pub fn settings(mut self, settings: TransportSettings) -> Self {
-        self.settings = settings;
-        self
-    }
+    reached_by!("http://127.0.0.1:11434");
 
     /// Takes from the environment what was not given: `OLLAMA_HOST` and `OLLAMA_API_KEY`.
     ///
     /// Whoever writes `http://` in front of a host means it, wherever that host is.
     pub fn environment(mut self, variable: &dyn Fn(&str) -> Option<String>) -> Self {
-        let set = |name| variable(name).filter(|value| !value.trim().is_empty());
+        let set = |name| set(variable, name);
         self.key = self.key.or_else(|| set(OLLAMA_KEY_VARIABLE).map(|key| Key::new(&key)));
         if let (None, Some(host)) = (&self.base_url, set(OLLAMA_HOST_VARIABLE)) {
             if host.trim().starts_with("http://") && self.key.is_none() {

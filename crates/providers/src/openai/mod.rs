@@ -20,6 +20,7 @@ pub use self::{chat_decoder::ChatDecoder, responses_decoder::ResponsesDecoder};
 use self::{chat_encoder::ChatEncoder, responses_encoder::ResponsesEncoder};
 use crate::{
     Key, TransportSettings,
+    builder::{reached_by, set},
     transport::{Access, Remote},
     wire::{Framing, Outgoing, Wire},
 };
@@ -106,23 +107,7 @@ impl OpenAi {
         self
     }
 
-    /// Who we are.
-    pub fn key(mut self, key: Key) -> Self {
-        self.key = Some(key);
-        self
-    }
-
-    /// Where the API begins, such as `https://api.openai.com/v1`.
-    pub fn base_url(mut self, url: impl Into<String>) -> Self {
-        self.base_url = Some(url.into());
-        self
-    }
-
-    /// How patient we are, and where the API may be.
-    pub fn settings(mut self, settings: TransportSettings) -> Self {
-        self.settings = settings;
-        self
-    }
+    reached_by!("https://api.openai.com/v1");
 
     /// How the model answers by a schema.
     pub fn structured(mut self, structured: Structured) -> Self {
@@ -132,7 +117,7 @@ impl OpenAi {
 
     /// Takes from the environment what was not given: `OPENAI_API_KEY` and `OPENAI_BASE_URL`.
     pub fn environment(mut self, variable: &dyn Fn(&str) -> Option<String>) -> Self {
-        let set = |name| variable(name).filter(|value| !value.trim().is_empty());
+        let set = |name| set(variable, name);
         self.key = self.key.or_else(|| set(OPENAI_KEY_VARIABLE).map(|key| Key::new(&key)));
         self.base_url = self.base_url.or_else(|| set(OPENAI_BASE_URL_VARIABLE));
         self
