@@ -61,7 +61,10 @@ fn total(finished: &[Finished]) -> Count {
 
 #[cfg(test)]
 mod tests {
-    use super::{super::STAGES, *};
+    use super::{
+        super::{Stage, Work},
+        *,
+    };
     use crate::tally::Tally;
 
     #[test]
@@ -69,7 +72,8 @@ mod tests {
         let mut tally = Tally::default();
         tally.add("headwater-wire", Count { passed: 12, failed: 1 });
         tally.add("headwater-log", Count { passed: 30, failed: 0 });
-        let finished = [Finished { stage: &STAGES[1], seconds: 330.0, tally }];
+        const STAGE: Stage = Stage { name: "unit and property", minutes: 5, work: Work::Planned };
+        let finished = [Finished { stage: &STAGE, seconds: 330.0, tally }];
         let expect = "\
 stage                             minutes   budget   passed   failed
 unit and property                     5.5        5       42        1  over budget
