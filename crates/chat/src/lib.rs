@@ -1,4 +1,20 @@
-//! The model side: messages, AG-UI events, tools, and the turn machine.
+//! The model side: messages, AG-UI events, tools, and the loop of a model and its tools.
+//!
+//! It knows no vendor and no HTTP: a model is a [`Model`], and `providers` has those. It keeps
+//! nothing: a run is data, and whoever wants it to last writes it down between its steps.
+//!
+//! ```
+//! # async fn ask(model: std::sync::Arc<dyn chat::Model>) -> Result<(), chat::ChatError> {
+//! let sys = sys::Sys::real();
+//! let text = chat::chat(model).system("Be brief.").user("Hello!").text(&sys).await?;
+//! println!("{text}");
+//! # Ok(()) }
+//! ```
+//!
+//! In reading order: `message` is what is said, `model` what is asked and streamed, `tool` what may
+//! be called; [`machine`] decides what comes next and never awaits; `run` takes its steps. [`agui`]
+//! is what goes out, [`verify`] and `transcript` read it back, [`convert`] and [`ui`] are for front
+//! ends.
 
 pub mod agui;
 pub mod caps;

@@ -1,6 +1,6 @@
 //! JSON as it arrives, read in place.
 
-use std::{borrow::Cow, fmt};
+use std::{borrow::Cow, fmt, ops::Deref};
 
 use serde::{
     Deserialize, Deserializer,
@@ -15,7 +15,8 @@ pub(crate) fn object<'a, T: Deserialize<'a>>(json: &'a str) -> Result<T, String>
     }
 }
 
-/// A text that stays where it is if nothing in it was escaped.
+/// A text that stays where it is if nothing in it was escaped. In an `Option`, serde borrows this
+/// where it would copy a `Cow`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 pub(crate) struct Text<'a>(#[serde(borrow)] pub(crate) Cow<'a, str>);
 
@@ -26,6 +27,14 @@ pub(crate) struct Loose<'a>(pub(crate) Option<Cow<'a, str>>);
 /// A text, or parts whose texts are one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Texts<'a>(pub(crate) Cow<'a, str>);
+
+impl Deref for Text<'_> {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.0
+    }
+}
 
 impl<'a> Loose<'a> {
     /// The text, if there is any.

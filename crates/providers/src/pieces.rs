@@ -1,24 +1,10 @@
-//! What frames and bodies of JSON have in common.
+//! What bodies of JSON have in common.
 
-use std::{borrow::Cow, ops::Deref};
+use std::borrow::Cow;
 
 use bytes::Bytes;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::{Map, Value, value::RawValue};
-
-/// A string of a frame, borrowed from it unless it holds escapes. In an `Option`, serde borrows
-/// this where it would copy a `Cow`.
-#[derive(Debug, Default, Deserialize)]
-#[serde(transparent)]
-pub(crate) struct Words<'a>(#[serde(borrow)] pub(crate) Cow<'a, str>);
-
-impl Deref for Words<'_> {
-    type Target = str;
-
-    fn deref(&self) -> &str {
-        &self.0
-    }
-}
 
 /// A body, and in it the fields that the caller has chosen: they win, object by object.
 pub(crate) fn body(

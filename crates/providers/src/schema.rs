@@ -30,7 +30,7 @@ pub fn strict(schema: &Value) -> Result<Value, NotStrict> {
     adapter.schema(schema)
 }
 
-/// Words that are kept as they are.
+/// Text that are kept as they are.
 const KEPT: &[&str] = &[
     "title",
     "description",
@@ -47,7 +47,7 @@ const KEPT: &[&str] = &[
     "maxItems",
 ];
 
-/// Words that only narrow or explain: without them the schema lets through more.
+/// Text that only narrow or explain: without them the schema lets through more.
 const DROPPED: &[&str] = &[
     "$schema",
     "$id",

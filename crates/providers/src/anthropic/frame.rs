@@ -3,13 +3,13 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::pieces::Words;
+use crate::json::Text;
 
 /// One event. What belongs to which kind is flat, so that it is read in one go.
 #[derive(Debug, Deserialize)]
 pub(super) struct Frame<'a> {
     #[serde(rename = "type", borrow)]
-    pub(super) kind: Words<'a>,
+    pub(super) kind: Text<'a>,
     pub(super) index: Option<u32>,
     #[serde(borrow)]
     pub(super) delta: Option<Delta<'a>>,
@@ -26,19 +26,19 @@ pub(super) struct Frame<'a> {
 #[derive(Debug, Deserialize)]
 pub(super) struct Delta<'a> {
     #[serde(rename = "type", borrow)]
-    pub(super) kind: Option<Words<'a>>,
+    pub(super) kind: Option<Text<'a>>,
     #[serde(borrow)]
-    pub(super) text: Option<Words<'a>>,
+    pub(super) text: Option<Text<'a>>,
     #[serde(borrow)]
-    pub(super) thinking: Option<Words<'a>>,
+    pub(super) thinking: Option<Text<'a>>,
     #[serde(borrow)]
-    pub(super) signature: Option<Words<'a>>,
+    pub(super) signature: Option<Text<'a>>,
     #[serde(borrow)]
-    pub(super) partial_json: Option<Words<'a>>,
+    pub(super) partial_json: Option<Text<'a>>,
     #[serde(borrow)]
     pub(super) citation: Option<&'a RawValue>,
     #[serde(borrow)]
-    pub(super) stop_reason: Option<Words<'a>>,
+    pub(super) stop_reason: Option<Text<'a>>,
     #[serde(borrow)]
     pub(super) stop_details: Option<&'a RawValue>,
 }
@@ -47,7 +47,7 @@ pub(super) struct Delta<'a> {
 #[derive(Debug, Deserialize)]
 pub(super) struct Start<'a> {
     #[serde(borrow)]
-    pub(super) model: Option<Words<'a>>,
+    pub(super) model: Option<Text<'a>>,
     pub(super) usage: Option<Counts>,
 }
 
@@ -55,25 +55,25 @@ pub(super) struct Start<'a> {
 #[derive(Debug, Deserialize)]
 pub(super) struct ContentBlock<'a> {
     #[serde(rename = "type", borrow)]
-    pub(super) kind: Words<'a>,
+    pub(super) kind: Text<'a>,
     #[serde(borrow)]
-    pub(super) id: Option<Words<'a>>,
+    pub(super) id: Option<Text<'a>>,
     #[serde(borrow)]
-    pub(super) name: Option<Words<'a>>,
+    pub(super) name: Option<Text<'a>>,
     #[serde(borrow)]
-    pub(super) text: Option<Words<'a>>,
+    pub(super) text: Option<Text<'a>>,
     #[serde(borrow)]
-    pub(super) thinking: Option<Words<'a>>,
+    pub(super) thinking: Option<Text<'a>>,
     #[serde(borrow)]
-    pub(super) signature: Option<Words<'a>>,
+    pub(super) signature: Option<Text<'a>>,
     #[serde(borrow)]
-    pub(super) data: Option<Words<'a>>,
+    pub(super) data: Option<Text<'a>>,
     #[serde(borrow)]
     pub(super) input: Option<&'a RawValue>,
     #[serde(borrow)]
-    pub(super) tool_use_id: Option<Words<'a>>,
+    pub(super) tool_use_id: Option<Text<'a>>,
     #[serde(borrow)]
-    pub(super) server_name: Option<Words<'a>>,
+    pub(super) server_name: Option<Text<'a>>,
 }
 
 /// Tokens. What is absent has not changed.
@@ -95,9 +95,9 @@ pub(super) struct CountsOfOutput {
 #[derive(Debug, Deserialize)]
 pub(super) struct Failure<'a> {
     #[serde(rename = "type", borrow)]
-    pub(super) kind: Option<Words<'a>>,
+    pub(super) kind: Option<Text<'a>>,
     #[serde(borrow)]
-    pub(super) message: Option<Words<'a>>,
+    pub(super) message: Option<Text<'a>>,
 }
 
 /// An answer that is no 2xx.

@@ -146,7 +146,7 @@ impl GeminiDecoder {
         self.prose(prose, part.text.as_deref().unwrap_or_default(), signature, out)
     }
 
-    /// Words. A signed part ends its block, so that no two signatures run into one, and nothing
+    /// Text. A signed part ends its block, so that no two signatures run into one, and nothing
     /// comes under a signature that was made without it.
     fn prose(
         &mut self,

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::pieces::Words;
+use crate::json::Text;
 
 /// One piece of an answer.
 #[derive(Debug, Deserialize)]
@@ -15,7 +15,7 @@ pub(super) struct Frame<'a> {
     pub(super) prompt_feedback: Option<PromptFeedback<'a>>,
     pub(super) usage_metadata: Option<Counts>,
     #[serde(borrow)]
-    pub(super) model_version: Option<Words<'a>>,
+    pub(super) model_version: Option<Text<'a>>,
     #[serde(borrow)]
     pub(super) error: Option<Failure<'a>>,
 }
@@ -28,9 +28,9 @@ pub(super) struct Candidate<'a> {
     #[serde(borrow)]
     pub(super) content: Option<Content<'a>>,
     #[serde(borrow)]
-    pub(super) finish_reason: Option<Words<'a>>,
+    pub(super) finish_reason: Option<Text<'a>>,
     #[serde(borrow)]
-    pub(super) finish_message: Option<Words<'a>>,
+    pub(super) finish_message: Option<Text<'a>>,
     #[serde(borrow)]
     pub(super) grounding_metadata: Option<&'a RawValue>,
     #[serde(borrow)]
@@ -50,10 +50,10 @@ pub(super) struct Content<'a> {
 #[serde(rename_all = "camelCase")]
 pub(super) struct Part<'a> {
     #[serde(borrow)]
-    pub(super) text: Option<Words<'a>>,
+    pub(super) text: Option<Text<'a>>,
     pub(super) thought: Option<bool>,
     #[serde(borrow)]
-    pub(super) thought_signature: Option<Words<'a>>,
+    pub(super) thought_signature: Option<Text<'a>>,
     #[serde(borrow)]
     pub(super) function_call: Option<FunctionCall<'a>>,
     #[serde(borrow)]
@@ -74,9 +74,9 @@ pub(super) struct Part<'a> {
 #[serde(rename_all = "camelCase")]
 pub(super) struct FunctionCall<'a> {
     #[serde(borrow)]
-    pub(super) id: Option<Words<'a>>,
+    pub(super) id: Option<Text<'a>>,
     #[serde(borrow)]
-    pub(super) name: Option<Words<'a>>,
+    pub(super) name: Option<Text<'a>>,
     #[serde(borrow)]
     pub(super) args: Option<&'a RawValue>,
     #[serde(borrow)]
@@ -89,9 +89,9 @@ pub(super) struct FunctionCall<'a> {
 #[serde(rename_all = "camelCase")]
 pub(super) struct ToolCall<'a> {
     #[serde(borrow)]
-    pub(super) id: Option<Words<'a>>,
+    pub(super) id: Option<Text<'a>>,
     #[serde(borrow)]
-    pub(super) tool_type: Option<Words<'a>>,
+    pub(super) tool_type: Option<Text<'a>>,
     #[serde(borrow)]
     pub(super) args: Option<&'a RawValue>,
 }
@@ -100,16 +100,16 @@ pub(super) struct ToolCall<'a> {
 #[derive(Debug, Deserialize)]
 pub(super) struct Identified<'a> {
     #[serde(borrow)]
-    pub(super) id: Option<Words<'a>>,
+    pub(super) id: Option<Text<'a>>,
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct PromptFeedback<'a> {
     #[serde(borrow)]
-    pub(super) block_reason: Option<Words<'a>>,
+    pub(super) block_reason: Option<Text<'a>>,
     #[serde(borrow)]
-    pub(super) block_reason_message: Option<Words<'a>>,
+    pub(super) block_reason_message: Option<Text<'a>>,
 }
 
 /// Tokens.
@@ -129,9 +129,9 @@ pub(super) struct Counts {
 pub(super) struct Failure<'a> {
     pub(super) code: Option<u16>,
     #[serde(borrow)]
-    pub(super) message: Option<Words<'a>>,
+    pub(super) message: Option<Text<'a>>,
     #[serde(borrow)]
-    pub(super) status: Option<Words<'a>>,
+    pub(super) status: Option<Text<'a>>,
     #[serde(borrow)]
     pub(super) details: Option<Vec<Detail<'a>>>,
 }
@@ -140,9 +140,9 @@ pub(super) struct Failure<'a> {
 #[serde(rename_all = "camelCase")]
 pub(super) struct Detail<'a> {
     #[serde(borrow)]
-    pub(super) reason: Option<Words<'a>>,
+    pub(super) reason: Option<Text<'a>>,
     #[serde(borrow)]
-    pub(super) retry_delay: Option<Words<'a>>,
+    pub(super) retry_delay: Option<Text<'a>>,
 }
 
 /// An answer that is no 2xx.

@@ -8,7 +8,7 @@ pub(super) const FILL_DEPTH_MAX: usize = 16;
 pub(super) const FILL_VALUES_MAX: usize = 4_096;
 /// Entries of a list and letters of a text that are made up because a schema wants so many.
 pub(super) const FILL_LEN_MAX: u64 = 1_024;
-/// Words of a summary.
+/// Text of a summary.
 pub(super) const SUMMARY_WORDS_MAX: usize = 40;
 /// Letters of arguments that are streamed at once.
 pub(super) const PIECE_LETTERS: usize = 8;

@@ -20,7 +20,7 @@ const WHAT_IT_IS: &str = "I am a scripted model: I follow a few rules, and need 
     a network. Ask me how the weather is in two cities, or name a tool that I should call. To talk \
     to a real model, give its provider and name, such as `anthropic:NAME` or `ollama:NAME`.";
 
-/// Words of a question about the weather.
+/// Text of a question about the weather.
 const WEATHER: [&str; 10] = [
     "weather",
     "forecast",

@@ -2,11 +2,11 @@
 
 use super::caps::PLACES_MAX;
 
-/// Words that lead to places.
+/// Text that lead to places.
 const BEFORE: [&str; 6] = ["in", "for", "at", "of", "between", "from"];
-/// Words between places.
+/// Text between places.
 const BETWEEN: [&str; 7] = ["and", "or", "versus", "vs", "than", "with", "to"];
-/// Words that end the name of a place.
+/// Text that end the name of a place.
 const AFTER: [&str; 26] = [
     "today",
     "tonight",
@@ -35,7 +35,7 @@ const AFTER: [&str; 26] = [
     "over",
     "it",
 ];
-/// Words that are no place though they may begin with a capital, or stand before one.
+/// Text that are no place though they may begin with a capital, or stand before one.
 const NO_PLACE: [&str; 36] = [
     "i", "i'd", "what", "what's", "whats", "how", "how's", "is", "will", "can", "could", "tell",
     "please", "compare", "show", "give", "me", "the", "a", "an", "hello", "hi", "hey", "does",

@@ -190,7 +190,7 @@ impl Fail {
     }
 }
 
-/// Words with the blanks after them.
+/// Text with the blanks after them.
 fn words(text: &str) -> impl Iterator<Item = &str> {
     let mut rest = text;
     std::iter::from_fn(move || {
@@ -219,7 +219,7 @@ fn pieces(arguments: &Value) -> Vec<String> {
     letters.chunks(PIECE_LETTERS).map(|piece| piece.iter().collect()).collect()
 }
 
-/// Words that a model reads.
+/// Text that a model reads.
 fn words_of(request: &Request) -> u64 {
     let count = |text: &str| text.split_whitespace().count();
     let system: usize = request.system.iter().map(|text| count(text)).sum();
