@@ -41,3 +41,4 @@
 
 pub mod caps;
 pub mod lifecycle;
+pub mod rows;

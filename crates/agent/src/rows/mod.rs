@@ -1,0 +1,62 @@
+//! The rows of a session: what is said, what is done about it, and who does it.
+//!
+//! Each type has one writer at a time. What others have to say about a row, such as a stop, a
+//! claim or a decision, is a row of its own. `docs/rows.md` tells where each field comes from.
+
+mod call;
+mod generation;
+mod message;
+mod signal;
+
+use serde_json::{Value, json};
+use sys::Sys;
+use wire::Timestamp;
+
+pub use self::{
+    call::{CallStatus, Effect, ToolCall},
+    generation::{CancelledBy, Chunk, ChunkType, Generation, GenerationStatus, Step, StepStatus},
+    message::{Message, MessagePart, Role},
+    signal::{Claim, Decision, Resolution, Runner, Stop},
+};
+use live::{Row, StreamDbBuilder};
+
+/// The time now, as rows tell it.
+#[must_use]
+pub fn now(sys: &Sys) -> String {
+    Timestamp::from_unix_ms(sys.clock.unix_ms().get()).to_string()
+}
+
+/// A database that knows every row of a session but its chunks, which only those need who watch
+/// a text grow.
+#[must_use]
+pub fn session(builder: StreamDbBuilder) -> StreamDbBuilder {
+    builder
+        .with::<Message>()
+        .with::<Generation>()
+        .with::<Step>()
+        .with::<ToolCall>()
+        .with::<Claim>()
+        .with::<Stop>()
+        .with::<Resolution>()
+        .with::<Runner>()
+}
+
+/// The JSON Schemas of all rows, by type.
+#[must_use]
+pub fn schemas() -> Value {
+    json!({
+        Message::NAME: schema::<Message>(),
+        Generation::NAME: schema::<Generation>(),
+        Step::NAME: schema::<Step>(),
+        Chunk::NAME: schema::<Chunk>(),
+        ToolCall::NAME: schema::<ToolCall>(),
+        Claim::NAME: schema::<Claim>(),
+        Stop::NAME: schema::<Stop>(),
+        Resolution::NAME: schema::<Resolution>(),
+        Runner::NAME: schema::<Runner>(),
+    })
+}
+
+fn schema<R: Row>() -> Value {
+    serde_json::from_str(&R::json_schema().to_string()).unwrap_or_default()
+}
