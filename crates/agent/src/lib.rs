@@ -40,7 +40,21 @@
 //! ```
 
 pub mod caps;
+mod claims;
 mod content;
+pub mod contract;
+mod durable_tool;
+mod executor;
+mod foreman;
 pub mod lifecycle;
 pub mod rows;
 mod stream;
+mod table;
+
+pub use contract::BrokenContract;
+pub use durable_tool::{
+    Asking, ToolExt, WaitError, cancel_calls, check_job, durable_tools, read_answer,
+    wait_for_result,
+};
+pub use executor::{BadExecutor, LatePolicy, ToolExecutor, ToolExecutorBuilder};
+pub use table::{Table, TableError, Write};
