@@ -43,18 +43,25 @@ pub mod caps;
 mod claims;
 mod content;
 pub mod contract;
+mod durable_chat;
 mod durable_tool;
 mod executor;
 mod foreman;
+mod generator;
 pub mod lifecycle;
 pub mod rows;
 mod stream;
 mod table;
 
 pub use contract::BrokenContract;
+pub use durable_chat::{DurableChat, DurableChatError, durable_chat};
 pub use durable_tool::{
     Asking, ToolExt, WaitError, cancel_calls, check_job, durable_tools, read_answer,
     wait_for_result,
 };
 pub use executor::{BadExecutor, LatePolicy, ToolExecutor, ToolExecutorBuilder};
+pub use generator::{GenerationContext, Generator, GeneratorBuilder};
+pub use stream::{
+    Partial, StreamEnd, StreamError, StreamTo, Streamed, end_chunks, stream_to_collection, text_of,
+};
 pub use table::{Table, TableError, Write};
