@@ -53,6 +53,14 @@ pub enum GenerationStatus {
     Cancelled,
 }
 
+impl GenerationStatus {
+    /// Whether nothing can become of it any more.
+    #[must_use]
+    pub const fn is_terminal(self) -> bool {
+        matches!(self, Self::Completed | Self::Failed | Self::Cancelled)
+    }
+}
+
 /// Who or what cancelled something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, Field)]
 #[serde(rename_all = "lowercase")]
@@ -80,6 +88,9 @@ pub struct Step {
     pub status: StepStatus,
     /// Which attempt this is, from 1.
     pub attempt: u32,
+    /// How many attempts before this one failed or died.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub failures: u32,
     /// The first chunk of this attempt.
     pub first_chunk: u64,
     /// The model that answered, as its provider calls it.
@@ -101,6 +112,11 @@ pub struct Step {
     /// When it ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub completed_at: Option<String>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
+const fn is_zero(number: &u32) -> bool {
+    *number == 0
 }
 
 /// How far a step is.

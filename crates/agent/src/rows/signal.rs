@@ -94,4 +94,7 @@ pub struct Runner {
     pub epoch: u64,
     /// When it took over.
     pub claimed_at: String,
+    /// When it stopped in peace, so that what it left unfinished is no failure.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub released_at: Option<String>,
 }
