@@ -40,5 +40,6 @@
 //! ```
 
 pub mod caps;
+mod content;
 pub mod lifecycle;
 pub mod rows;
