@@ -60,7 +60,7 @@ pub(crate) fn message_of(row: &rows::Message, calls: &Calls) -> Vec<chat::Messag
     let Some(parts) = &row.parts else {
         return vec![chat::Message::text(row.id.as_str(), role, row.content.clone())];
     };
-    let mut answers = Vec::new();
+    let (mut answers, mut index) = (Vec::new(), 0);
     let mut said = Vec::with_capacity(parts.len());
     for part in parts {
         match part {
@@ -75,7 +75,8 @@ pub(crate) fn message_of(row: &rows::Message, calls: &Calls) -> Vec<chat::Messag
             MessagePart::ToolCall { id, signature } => {
                 let Some(call) = calls.get(id) else { continue };
                 said.push(Part::ToolCall(call_of(call, signature.clone())));
-                answers.extend(answer_of(call).map(|answer| (answers.len(), answer)));
+                answers.extend(answer_of(call).map(|answer| (index, answer)));
+                index += 1;
             }
             MessagePart::Other { part } => {
                 said.extend(serde_json::from_value::<Part>(part.clone()));

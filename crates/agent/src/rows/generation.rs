@@ -160,6 +160,20 @@ pub struct Chunk {
     pub is_final: bool,
 }
 
+impl Chunk {
+    /// The id of the chunk at this place of a generation.
+    #[must_use]
+    pub fn id_of(generation: &str, index: u64) -> String {
+        format!("{generation}:c{index}")
+    }
+
+    /// The place of the chunk of this id, if it is one of the generation.
+    #[must_use]
+    pub fn index_of(generation: &str, id: &str) -> Option<u64> {
+        id.strip_prefix(generation)?.strip_prefix(":c")?.parse().ok()
+    }
+}
+
 /// What a chunk is a piece of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, Field)]
 #[serde(rename_all = "kebab-case")]

@@ -198,6 +198,14 @@ impl Machine {
         Ok(vec![self.run_started(Some(parent))])
     }
 
+    /// Forgets what the model has said in this turn, so that it can be asked again. Does nothing
+    /// unless a model call is the next step.
+    pub fn ask_again(&mut self) {
+        let Phase::Model { goal, .. } = self.state.phase else { return };
+        self.begin_turn_for(goal);
+        self.names = CallNames::of(self.state.messages.iter().map(AsRef::as_ref));
+    }
+
     /// The answer to a call, if it has one. The latest call of this id counts.
     #[must_use]
     pub fn answer_to(&self, call_id: &str) -> Option<&ToolResult> {
