@@ -39,6 +39,10 @@ pub const FOLLOW_LOOK: Duration = Duration::from_secs(30);
 pub const RELEASE_PATIENCE: Duration = Duration::from_secs(10);
 /// Bytes of a wake stream that are read at once.
 pub const FEED_BYTES: usize = 64 * 1024;
+/// Bytes of one chunk of a growing text.
+pub const CHUNK_BYTES_MAX: usize = 4 * 1024;
+/// Texts, thoughts and calls whose message is remembered while they grow.
+pub const CHUNKER_BLOCKS_MAX: usize = 1_000;
 
 const _: () = assert!(HEARTBEATS_PER_LEASE >= 2 && RETRIES_PER_LEASE > HEARTBEATS_PER_LEASE);
 const _: () = assert!(DRAIN_DURATION_DEFAULT.as_secs() < REQUEST_PATIENCE_DEFAULT.as_secs());

@@ -43,3 +43,4 @@ pub mod caps;
 mod content;
 pub mod lifecycle;
 pub mod rows;
+mod stream;
