@@ -39,8 +39,14 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();
 //! ```
 
+mod agent;
 pub mod caps;
 mod content;
+mod conversation;
+mod journal;
 pub mod lifecycle;
 pub mod rows;
 mod stream;
+
+pub use agent::{Agent, AgentBuilder, AgentError, Flush, Partial, RunningAgent, SessionAgent};
+pub use journal::JournalError;
