@@ -17,6 +17,7 @@ export function App({ session }: { session: Session }) {
   const connection = useStore(session.connection)
   const { entries, isBusy, running } = useConversation(session)
   const [error, setError] = useState("")
+  const [sent, setSent] = useState(0)
   const composer = useRef<{ focus(): void }>(null)
 
   useEffect(() => {
@@ -26,6 +27,7 @@ export function App({ session }: { session: Session }) {
   const send = (text: string) => {
     setError("")
     actions.send(text)
+    setSent(sent + 1)
     composer.current?.focus()
   }
   const stop = () => {
@@ -34,11 +36,12 @@ export function App({ session }: { session: Session }) {
   }
 
   const isEmpty = entries.length === 0
-  const isAnswering = entries.some((it) => it.kind === "answer" && it.state === "generating")
+  // An answer that has begun says so itself.
+  const isAsked = isBusy && running?.generationId === undefined
   return (
     <>
       <Header id={session.id} connection={connection} />
-      <Transcript>
+      <Transcript sent={sent}>
         {entries.map((entry) =>
           entry.kind === "said" ? (
             <Said key={entry.id} said={entry} actions={actions} />
@@ -46,7 +49,7 @@ export function App({ session }: { session: Session }) {
             <Answer key={entry.id} answer={entry} growth={growth} actions={actions} />
           ),
         )}
-        {isBusy && !isAnswering && <Working />}
+        {isAsked && <Working />}
         {isEmpty && connection === "live" && <Welcome onPick={send} />}
       </Transcript>
       <footer className="footer">

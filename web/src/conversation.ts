@@ -44,6 +44,8 @@ export interface Answer {
   by: string
   state: Generation["status"]
   turns: Turn[]
+  /** Whether something will come of which nothing is to be seen yet. */
+  isThinking: boolean
   /** How it ended, if not well. */
   ending?: Ending
 }
@@ -133,7 +135,7 @@ function tell(message: Message, state: Said["state"], calls: ReadonlyMap<string,
   const { id, role, content, actorId } = message
   if (role === "user") return { kind: "said", id, text: content, by: actorId, state }
   const turns = [{ id, parts: partsOf(message, calls), isGrowing: false }]
-  return { kind: "answer", id, by: actorId, state: "completed", turns }
+  return { kind: "answer", id, by: actorId, state: "completed", turns, isThinking: false }
 }
 
 function answer(
@@ -152,7 +154,14 @@ function answer(
   }
   const { id, agentName: by, status: state } = generation
   const ending = describeEnding(generation)
-  return { kind: "answer", id, by, state, turns, ...(ending && { ending }) }
+  const isThinking = isUnderWay(generation) && !turns.some((turn) => turn.isGrowing || awaitsCall(turn))
+  return { kind: "answer", id, by, state, turns, isThinking, ...(ending && { ending }) }
+}
+
+const ENDED = new Set(["completed", "failed", "cancelled"])
+
+function awaitsCall({ parts = [] }: Turn): boolean {
+  return parts.some((part) => part.kind === "call" && part.call && !ENDED.has(part.call.state))
 }
 
 function describeEnding({ status, cancelledBy, error }: Generation): Ending | undefined {

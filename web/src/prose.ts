@@ -7,18 +7,38 @@ const FENCE = "```"
 /** What begins a line and may yet turn out to be a fence. */
 const MAYBE_FENCE = /^`{0,2}$/
 
+/** Where the blocks go. */
+export interface Paper {
+  begin(block: "p" | "pre"): { appendData(text: string): void }
+  clear(): void
+}
+
+/** An element as paper. */
+export function paperOf(root: HTMLElement): Paper {
+  const begin = (block: "p" | "pre") => {
+    const text = document.createTextNode("")
+    const element = document.createElement(block)
+    element.append(text)
+    root.append(element)
+    return text
+  }
+  return { begin, clear: () => root.replaceChildren() }
+}
+
 export class Prose {
   /** All that was written, as it came. */
   text = ""
-  readonly #root: HTMLElement
+  readonly #paper: Paper
   /** Where the next text goes; none after a fence, until there is something to say. */
-  #node: Text | undefined
+  #node: ReturnType<Paper["begin"]> | undefined
+  /** Ends of lines that are only shown once something follows them in their block. */
+  #gap = ""
   #isCode = false
   /** The line so far, while it may be a fence; none once it is known to be text. */
   #line: string | undefined = ""
 
-  constructor(root: HTMLElement) {
-    this.#root = root
+  constructor(paper: Paper) {
+    this.#paper = paper
   }
 
   /** Makes the text this one. What is there already stays, if it is how the text begins. */
@@ -47,11 +67,12 @@ export class Prose {
   }
 
   clear(): void {
-    this.#root.replaceChildren()
+    this.#paper.clear()
     this.text = ""
     this.#line = ""
     this.#isCode = false
     this.#node = undefined
+    this.#gap = ""
   }
 
   /** Takes a piece of one line, which may be its end. */
@@ -74,21 +95,15 @@ export class Prose {
   #turn(): void {
     this.#isCode = !this.#isCode
     this.#node = undefined
+    this.#gap = ""
   }
 
   #write(text: string): void {
-    // The lines between a text and a block of code are space enough.
-    const shown = this.#node ? text : text.replace(/^\n+/, "")
+    const whole = this.#node ? this.#gap + text : text.replace(/^\n+/, "")
+    const shown = whole.replace(/\n+$/, "")
+    this.#gap = whole.slice(shown.length)
     if (!shown) return
-    this.#node ??= this.#begin()
+    this.#node ??= this.#paper.begin(this.#isCode ? "pre" : "p")
     this.#node.appendData(shown)
-  }
-
-  #begin(): Text {
-    const block = document.createElement(this.#isCode ? "pre" : "p")
-    const text = document.createTextNode("")
-    block.append(text)
-    this.#root.append(block)
-    return text
   }
 }

@@ -20,7 +20,7 @@ export const Answer = memo(function Answer({ answer, growth, actions }: Props) {
       {answer.turns.map((turn) => (
         <Turn key={turn.id} turn={turn} growth={growth} actions={actions} />
       ))}
-      {isUnderWay && <Working />}
+      {answer.isThinking && <Working />}
       {answer.ending && (
         <p className={answer.ending.tone === "failed" ? "ending error" : "ending"}>
           {answer.ending.text}
@@ -47,20 +47,26 @@ function Turn({ turn, growth, actions }: { turn: TurnEntry; growth: Growth; acti
   // Parts and pieces of one kind at one place are one element, so that nothing jumps, and nothing
   // that was opened closes, when a message is finished.
   const parts: readonly (Part | Piece)[] = turn.parts ?? pieces
+  if (parts.length === 0 && turn.isGrowing) return <Working />
   return parts.map((part, index) => (
-    <PartView key={`${index} ${part.kind}`} part={part} actions={actions} />
+    <PartView
+      key={`${index} ${part.kind}`}
+      part={part}
+      isLast={turn.isGrowing && index === parts.length - 1}
+      actions={actions}
+    />
   ))
 }
 
-function PartView({ part, actions }: { part: Part | Piece; actions: Actions }) {
+function PartView({ part, isLast, actions }: { part: Part | Piece; isLast: boolean; actions: Actions }) {
   const isGrowing = "follow" in part
   switch (part.kind) {
     case "text":
-      return <Text from={isGrowing ? part : part.text} />
+      return <Text from={isGrowing ? part : part.text} hasCaret={isLast} />
     case "thinking":
       return (
         <details className="thoughts">
-          <summary>{isGrowing ? "Thinking…" : "Thoughts"}</summary>
+          <summary>{isLast ? "Thinking…" : "Thoughts"}</summary>
           <Text from={isGrowing ? part : part.text || "The model keeps them to itself."} />
         </details>
       )

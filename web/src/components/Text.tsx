@@ -1,15 +1,15 @@
 import { useLayoutEffect, useRef } from "react"
 import type { Piece } from "../growth"
-import { Prose } from "../prose"
+import { Prose, paperOf } from "../prose"
 
 /** A text that is there, or one that grows; it may change from the one to the other in place. */
-export function Text({ from, className }: { from: string | Piece; className?: string }) {
+export function Text({ from, hasCaret = false }: { from: string | Piece; hasCaret?: boolean }) {
   const root = useRef<HTMLDivElement>(null)
   const prose = useRef<Prose>(undefined)
 
   useLayoutEffect(() => {
     if (!root.current) return undefined
-    const writer = (prose.current ??= new Prose(root.current))
+    const writer = (prose.current ??= new Prose(paperOf(root.current)))
     if (typeof from === "string") {
       writer.become(from)
       writer.finish()
@@ -19,5 +19,5 @@ export function Text({ from, className }: { from: string | Piece; className?: st
     return from.follow((more) => writer.append(more))
   }, [from])
 
-  return <div ref={root} className={className ? `text ${className}` : "text"} />
+  return <div ref={root} className={hasCaret ? "text caret" : "text"} />
 }

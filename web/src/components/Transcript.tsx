@@ -4,8 +4,14 @@ import type { ReactNode } from "react"
 /** How near to the end counts as being there. */
 const NEAR_PX = 48
 
+interface Props {
+  /** How often the reader has said something: whoever speaks wants to see the answer. */
+  sent: number
+  children: ReactNode
+}
+
 /** All that was said. It stays at its end for as long as the reader is there. */
-export function Transcript({ children }: { children: ReactNode }) {
+export function Transcript({ sent, children }: Props) {
   const frame = useRef<HTMLDivElement>(null)
   const content = useRef<HTMLDivElement>(null)
   const isAtEnd = useRef(true)
@@ -33,6 +39,8 @@ export function Transcript({ children }: { children: ReactNode }) {
     observer.observe(frame.current)
     return () => observer.disconnect()
   }, [toEnd])
+
+  useLayoutEffect(toEnd, [sent, toEnd])
 
   return (
     <div className="transcript">
