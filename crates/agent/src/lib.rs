@@ -40,5 +40,7 @@
 //! ```
 
 pub mod caps;
+mod content;
 pub mod lifecycle;
 pub mod rows;
+mod stream;
