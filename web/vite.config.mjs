@@ -14,5 +14,11 @@ export default defineConfig({
     // `headwater dev` answers what is not the page's.
     proxy: { "/v1": process.env.HEADWATER_URL ?? "http://127.0.0.1:4437" },
   },
-  test: { include: ["src/**/*.test.ts"] },
+  test: {
+    include: ["src/**/*.test.ts", "tests/*.test.mjs"],
+    // One process, so that ending it ends everything it started.
+    pool: "threads",
+    testTimeout: 60_000,
+    hookTimeout: 60_000,
+  },
 })
