@@ -10,7 +10,10 @@ use chat::Model;
 use live::{Row, StreamDb};
 use log::{Create, Log, MemoryLog};
 use providers::scripted::{Order, Scripted, Turn};
-use sys::{Sys, UnixMs, disk::{SimDisk, SimFaults}};
+use sys::{
+    Sys, UnixMs,
+    disk::{SimDisk, SimFaults},
+};
 use wire::{Address, StreamPath};
 
 /// What the agent of these tests is called.
@@ -26,7 +29,11 @@ pub(crate) struct Session {
 
 impl Session {
     pub(crate) async fn new() -> Self {
-        let sys = Sys::simulated(1, SimDisk::new(1, SimFaults::default()), UnixMs::new(1_000_000_000_000));
+        let sys = Sys::simulated(
+            1,
+            SimDisk::new(1, SimFaults::default()),
+            UnixMs::new(1_000_000_000_000),
+        );
         let log: Arc<dyn Log> = Arc::new(MemoryLog::new(&sys));
         let path: StreamPath = "main/sessions/test".parse().unwrap();
         Self::open(sys, log, path.into()).await
