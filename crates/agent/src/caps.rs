@@ -67,10 +67,6 @@ pub const GENERATION_TIME_DEFAULT: Duration = Duration::from_mins(15);
 pub const GENERATION_GRACE: Duration = Duration::from_secs(10);
 /// Generations that a generator runs at the same time, if nobody says.
 pub const GENERATOR_CONCURRENCY_DEFAULT: usize = 8;
-/// How long a piece of text waits at most while another is being written.
-pub const FLUSH_WAIT: Duration = Duration::from_millis(10);
-/// The same where few writes matter more than speed.
-pub const FLUSH_WAIT_ECONOMY: Duration = Duration::from_millis(250);
 /// Writes of chunks that may be on their way at a time.
 pub const CHUNK_WRITES_MAX: usize = 8;
 /// Chunks that may wait for their turn; the run waits then.
@@ -79,3 +75,33 @@ pub const CHUNKS_WAITING_MAX: usize = 256;
 const _: () = assert!(HEARTBEATS_PER_LEASE >= 2 && RETRIES_PER_LEASE > HEARTBEATS_PER_LEASE);
 const _: () = assert!(DRAIN_DURATION_DEFAULT.as_secs() < REQUEST_PATIENCE_DEFAULT.as_secs());
 const _: () = assert!(KEYS_PAUSE.as_secs() < KEYS_LIFE.as_secs());
+/// Appends of one agent that may be under way at a time.
+pub const FLIGHTS_MAX: usize = 4;
+/// How long a piece of text waits for the append before it, at most.
+pub const FLUSH_PATIENCE: Duration = Duration::from_millis(10);
+/// The same where fewer, larger appends are wanted.
+pub const FLUSH_PATIENCE_ECONOMY: Duration = Duration::from_millis(250);
+/// Bytes of text that wait for their append; beyond them the model is not listened to.
+pub const TEXT_WAITING_BYTES_MAX: usize = 256 * 1024;
+/// Bytes that a model may say in one turn of an agent: so much always fits one row.
+pub const AGENT_TURN_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// Model turns of one generation, unless the agent says otherwise.
+pub const AGENT_TURNS_DEFAULT: u32 = 25;
+/// How long a model may say nothing at all, unless the agent says otherwise.
+pub const MODEL_SILENCE_DEFAULT: Duration = Duration::from_mins(5);
+/// How often one step is begun without getting anywhere before its generation fails.
+pub const FAILURES_PER_STEP_MAX: u32 = 5;
+/// The wait before a model is asked again after it has failed; each further failure doubles it.
+pub const MODEL_PAUSE_FIRST: Duration = Duration::from_millis(500);
+/// The longest such wait.
+pub const MODEL_PAUSE_MAX: Duration = Duration::from_secs(30);
+/// How long an agent that is to stop waits for tools that are under way.
+pub const TOOLS_PATIENCE: Duration = Duration::from_secs(10);
+/// Bytes of the name of an agent.
+pub const AGENT_NAME_BYTES_MAX: usize = 64;
+/// Messages that one generation answers; those beyond wait for the next.
+pub const INBOX_BATCH_MAX: usize = 1_000;
+/// How long an agent waits until it has read its own takeover.
+pub const TAKEOVER_PATIENCE: Duration = Duration::from_secs(30);
+/// Bytes of a stream that are read at once when a dead attempt is cleared away.
+pub const SCAN_BYTES: usize = 1024 * 1024;

@@ -39,20 +39,24 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();
 //! ```
 
+mod agent;
 pub mod caps;
 mod claims;
 mod content;
 pub mod contract;
+mod conversation;
 mod durable_chat;
 mod durable_tool;
 mod executor;
 mod foreman;
 mod generator;
+mod journal;
 pub mod lifecycle;
 pub mod rows;
 mod stream;
 mod table;
 
+pub use agent::{Agent, AgentBuilder, AgentError, Flush, Partial, RunningAgent, SessionAgent};
 pub use contract::BrokenContract;
 pub use durable_chat::{DurableChat, DurableChatError, durable_chat};
 pub use durable_tool::{
@@ -61,7 +65,8 @@ pub use durable_tool::{
 };
 pub use executor::{BadExecutor, LatePolicy, ToolExecutor, ToolExecutorBuilder};
 pub use generator::{GenerationContext, Generator, GeneratorBuilder};
+pub use journal::JournalError;
 pub use stream::{
-    Partial, StreamEnd, StreamError, StreamTo, Streamed, end_chunks, stream_to_collection, text_of,
+    StreamEnd, StreamError, StreamTo, Streamed, end_chunks, stream_to_collection, text_of,
 };
 pub use table::{Table, TableError, Write};

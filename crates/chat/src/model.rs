@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use sys::Cancellation;
 
-use crate::{Id, Message, ToolSpec, Usage};
+use crate::{Id, Message, Part, ToolCall, ToolSpec, Usage};
 
 /// What a model streams.
 pub type ModelStream = BoxStream<'static, Result<ModelEvent, ModelError>>;
@@ -204,6 +204,45 @@ pub enum ModelEvent {
         /// What it says.
         value: Value,
     },
+}
+
+impl ModelEvent {
+    /// What a model streams to say this message whole. Fed to a machine, it makes the same message:
+    /// so a turn that was written down is not asked for again.
+    #[must_use]
+    pub fn saying(message: &Message) -> Vec<Self> {
+        let mut events = Vec::new();
+        for (block, part) in (0..).map(Block).zip(&message.parts) {
+            let (kind, text, signature) = match part {
+                Part::Text(text) => (BlockKind::Text, &text.text, &text.signature),
+                Part::Thinking(thinking) => {
+                    let kind = match thinking.redacted {
+                        true => BlockKind::RedactedThinking,
+                        false => BlockKind::Thinking,
+                    };
+                    (kind, &thinking.text, &thinking.signature)
+                }
+                Part::ToolCall(call) => {
+                    let (id, name) = (Some(call.id.clone()), call.name.clone());
+                    let kind = match &call.provider_result {
+                        Some(_) => BlockKind::ProviderCall { id, name },
+                        None => BlockKind::Call { id, name },
+                    };
+                    (kind, &call.arguments, &call.signature)
+                }
+                // A model says nothing else.
+                _ => continue,
+            };
+            events.push(Self::Open { block, kind });
+            events.push(Self::More { block, delta: text.clone() });
+            events.extend(signature.clone().map(|signature| Self::Sign { block, signature }));
+            if let Part::ToolCall(ToolCall { provider_result: Some(result), .. }) = part {
+                events.push(Self::ProviderResult { block, result: result.clone() });
+            }
+            events.push(Self::Close { block });
+        }
+        events
+    }
 }
 
 /// What a block is.

@@ -53,6 +53,14 @@ pub enum GenerationStatus {
     Cancelled,
 }
 
+impl GenerationStatus {
+    /// Whether nothing can become of it any more.
+    #[must_use]
+    pub const fn is_terminal(self) -> bool {
+        matches!(self, Self::Completed | Self::Failed | Self::Cancelled)
+    }
+}
+
 /// Who or what cancelled something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, Field)]
 #[serde(rename_all = "lowercase")]
@@ -80,6 +88,9 @@ pub struct Step {
     pub status: StepStatus,
     /// Which attempt this is, from 1.
     pub attempt: u32,
+    /// How many attempts before this one failed or died.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub failures: u32,
     /// The first chunk of this attempt.
     pub first_chunk: u64,
     /// The model that answered, as its provider calls it.
@@ -101,6 +112,11 @@ pub struct Step {
     /// When it ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub completed_at: Option<String>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
+const fn is_zero(number: &u32) -> bool {
+    *number == 0
 }
 
 /// How far a step is.
@@ -142,6 +158,20 @@ pub struct Chunk {
     /// Set on the last chunk of a generation.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_final: bool,
+}
+
+impl Chunk {
+    /// The id of the chunk at this place of a generation.
+    #[must_use]
+    pub fn id_of(generation: &str, index: u64) -> String {
+        format!("{generation}:c{index}")
+    }
+
+    /// The place of the chunk of this id, if it is one of the generation.
+    #[must_use]
+    pub fn index_of(generation: &str, id: &str) -> Option<u64> {
+        id.strip_prefix(generation)?.strip_prefix(":c")?.parse().ok()
+    }
 }
 
 /// What a chunk is a piece of.

@@ -92,6 +92,11 @@ pub struct Runner {
     pub runner: String,
     /// Which takeover this is. A runner of an earlier one can write nothing any more.
     pub epoch: u64,
+    /// Which life of the stream it runs in. Work that a fork has inherited is of another.
+    pub incarnation: u64,
     /// When it took over.
     pub claimed_at: String,
+    /// When it stopped in peace, so that what it left unfinished is no failure.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub released_at: Option<String>,
 }

@@ -15,7 +15,8 @@ use live::from;
 pub(crate) use self::chunker::Chunker;
 use self::writer::Pen;
 use crate::{
-    caps::{CHUNKS_WAITING_MAX, FLUSH_WAIT, FLUSH_WAIT_ECONOMY},
+    agent::Partial,
+    caps::{CHUNKS_WAITING_MAX, FLUSH_PATIENCE, FLUSH_PATIENCE_ECONOMY},
     contract::{BrokenContract, ChunkRow, new_chunk},
     rows::{Chunk, ChunkType},
     table::{Table, TableError},
@@ -39,22 +40,12 @@ pub struct StreamTo {
 /// When chunks are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Pace {
-    /// At once, if nothing is on its way; else when it has arrived, or after [`FLUSH_WAIT`].
+    /// At once, if nothing is on its way; else when it has arrived, or after [`FLUSH_PATIENCE`].
     Adaptive,
-    /// After [`FLUSH_WAIT_ECONOMY`].
+    /// After [`FLUSH_PATIENCE_ECONOMY`].
     Economy,
     /// When the run has ended.
     FinalOnly,
-}
-
-/// What becomes of the chunks of a run that did not come to its end.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Partial {
-    /// They stay, and the last chunk says how it ended.
-    #[default]
-    Keep,
-    /// They are deleted.
-    Delete,
 }
 
 /// What a run came to.
@@ -124,7 +115,7 @@ impl StreamTo {
         self
     }
 
-    /// Writes less often: every [`FLUSH_WAIT_ECONOMY`].
+    /// Writes less often: every [`FLUSH_PATIENCE_ECONOMY`].
     pub const fn economy(mut self) -> Self {
         self.pace = Pace::Economy;
         self
@@ -156,8 +147,8 @@ impl StreamTo {
 
     const fn wait(&self) -> Option<Duration> {
         match self.pace {
-            Pace::Adaptive => Some(FLUSH_WAIT),
-            Pace::Economy => Some(FLUSH_WAIT_ECONOMY),
+            Pace::Adaptive => Some(FLUSH_PATIENCE),
+            Pace::Economy => Some(FLUSH_PATIENCE_ECONOMY),
             Pace::FinalOnly => None,
         }
     }

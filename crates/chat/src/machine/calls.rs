@@ -160,6 +160,20 @@ impl Batch {
         self.calls.iter().all(|asked| matches!(asked.status, Status::Answered(_)))
     }
 
+    /// The answers that are there.
+    pub(super) fn answers(&self) -> impl Iterator<Item = &ToolResult> {
+        self.calls
+            .iter()
+            .flat_map(|asked| match &asked.status {
+                Status::Answered(message) => message.parts.as_slice(),
+                Status::NeedsApproval | Status::Ready => &[],
+            })
+            .filter_map(|part| match part {
+                Part::ToolResult(result) => Some(result),
+                _ => None,
+            })
+    }
+
     /// The results, in the order of the calls.
     pub(super) fn into_results(self) -> impl Iterator<Item = Message> {
         self.calls.into_iter().filter_map(|asked| match asked.status {

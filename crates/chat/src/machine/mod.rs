@@ -90,6 +90,11 @@ pub struct Start {
 #[error("there are no messages; give at least one, such as what the user said")]
 pub struct NoMessages;
 
+/// A run that cannot begin again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("another run can begin when this one is over and something was said since")]
+pub struct NotOver;
+
 /// What a run does next.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
@@ -172,6 +177,41 @@ impl Machine {
         let names = CallNames::of(saved.0.messages.iter().map(AsRef::as_ref));
         let names = names.with(saved.0.phase.calls_in_turn());
         Self { plan, state: saved.0, names }
+    }
+
+    /// Begins another run of the same conversation with what was said since, and tells its first
+    /// events. It costs what is new, not what was said before.
+    ///
+    /// # Errors
+    /// If the run is not over, or nothing was said. Then nothing has changed.
+    pub fn begin_again(&mut self, run_id: Id, said: Vec<Message>) -> Result<Vec<Event>, NotOver> {
+        if !matches!(self.state.phase, Phase::Done(_)) || said.is_empty() {
+            return Err(NotOver);
+        }
+        let parent = std::mem::replace(&mut self.state.run_id, run_id);
+        self.state.begin_again(said);
+        self.begin_turn();
+        Ok(vec![self.run_started(Some(parent))])
+    }
+
+    /// Forgets what the model has said in this turn, so that it can be asked again. Does nothing
+    /// unless a model call is the next step.
+    pub fn ask_again(&mut self) {
+        let Phase::Model { goal, .. } = self.state.phase else { return };
+        self.begin_turn_for(goal);
+        self.names = CallNames::of(self.state.messages.iter().map(AsRef::as_ref));
+    }
+
+    /// The answer to a call, if it has one. The latest call of this id counts.
+    #[must_use]
+    pub fn answer_to(&self, call_id: &str) -> Option<&ToolResult> {
+        let is_its = |result: &&ToolResult| result.call_id.as_str() == call_id;
+        let waiting = match &self.state.phase {
+            Phase::Tools(batch) => batch.answers().find(is_its),
+            _ => None,
+        };
+        let mut kept = self.state.messages.iter().rev().flat_map(|message| message.results());
+        waiting.or_else(|| kept.find(is_its))
     }
 
     /// All that the run is, as data.

@@ -110,6 +110,15 @@ impl State {
         }
     }
 
+    /// Counts anew; the conversation stays.
+    pub(super) fn begin_again(&mut self, said: Vec<Message>) {
+        self.messages.extend(said.into_iter().map(Arc::new));
+        self.is_running = true;
+        (self.turns, self.calls, self.calls_of_last_turn, self.repairs) = (0, 0, 0, 0);
+        (self.stop, self.model) = (None, None);
+        self.usage.clear();
+    }
+
     /// The id of the message of the next turn.
     pub(super) fn message_id(&self) -> Id {
         Id::from(format!("{}:{}", self.run_id, self.turns + 1))

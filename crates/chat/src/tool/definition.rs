@@ -108,6 +108,12 @@ impl Tool {
         }
     }
 
+    /// Whether there are calls that a person must agree to.
+    #[must_use]
+    pub fn may_need_approval(&self) -> bool {
+        !matches!(self.parts.approval, Approval::Never)
+    }
+
     /// Reads the arguments that a model wrote. Nothing and `null` are no arguments.
     ///
     /// # Errors

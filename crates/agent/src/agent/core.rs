@@ -1,0 +1,65 @@
+//! What an agent is made of that does not change while it runs.
+
+use std::{sync::Arc, time::Duration};
+
+use chat::{Model, machine::Plan};
+use sys::Sys;
+
+use crate::caps::{FLUSH_PATIENCE, FLUSH_PATIENCE_ECONOMY};
+
+/// How soon what a model says is written down.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Flush {
+    /// At once when no append is under way, else as soon as that is done, and within 10 ms.
+    #[default]
+    Adaptive,
+    /// Every 250 ms: fewer and larger rows.
+    Economy,
+}
+
+/// What becomes of what was said before a generation was cancelled or failed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Partial {
+    /// It stays, and the model sees it in later turns.
+    #[default]
+    Keep,
+    /// It is deleted.
+    Delete,
+}
+
+/// What an agent is made of.
+pub(super) struct Core {
+    pub(super) sys: Sys,
+    pub(super) name: String,
+    /// This process, for people.
+    pub(super) runner: String,
+    pub(super) model: Arc<dyn Model>,
+    pub(super) plan: Plan,
+    pub(super) flush: Flush,
+    pub(super) keeps_partial: bool,
+    pub(super) silence_max: Duration,
+    pub(super) time_max: Option<Duration>,
+    pub(super) tools_parallel: usize,
+    /// What the keys of calls begin with: which life of the stream this is.
+    pub(super) incarnation: u64,
+}
+
+impl Core {
+    pub(super) const fn flush_patience(&self) -> Duration {
+        match self.flush {
+            Flush::Adaptive => FLUSH_PATIENCE,
+            Flush::Economy => FLUSH_PATIENCE_ECONOMY,
+        }
+    }
+
+    pub(super) const fn flushes_at_once(&self) -> bool {
+        matches!(self.flush, Flush::Adaptive)
+    }
+
+    /// The key of a call: the same in every attempt and every process.
+    pub(super) fn key_of(&self, row_id: &str) -> String {
+        format!("{}/{row_id}", self.incarnation)
+    }
+}

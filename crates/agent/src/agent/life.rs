@@ -1,0 +1,275 @@
+//! The life of an agent in one process: takeover, what was left unfinished, one inbox after the
+//! other.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use chat::machine::{Input, Machine, Start};
+use live::StreamDb;
+use log::Log;
+use sys::Cancellation;
+use tokio::sync::watch;
+use wire::Address;
+
+use super::{
+    Activity, AgentError,
+    core::Core,
+    news::News,
+    past::{Last, Past, chunks_of, runner_of},
+    recovery::Left,
+    work::{Halt, Notes, Work},
+};
+use crate::{
+    caps::{INBOX_BATCH_MAX, TAKEOVER_PATIENCE},
+    conversation::{Calls, message_of},
+    journal::{Journal, JournalError, Writes},
+    rows::{self, Generation, GenerationStatus, Message, Runner, now},
+    stream::Chunker,
+};
+
+/// An agent in this process.
+pub(super) struct Life {
+    core: Core,
+    log: Arc<dyn Log>,
+    address: Address,
+    db: StreamDb,
+    journal: Journal,
+    runner: Runner,
+    /// Whether the runner before stopped in peace.
+    was_released: bool,
+    /// Whether the runner before worked in the stream that this one was forked from.
+    was_forked: bool,
+    news: News,
+    machine: Option<Machine>,
+    read_up_to: Option<u64>,
+    cancellation: Cancellation,
+    activity: watch::Sender<Activity>,
+}
+
+impl Life {
+    /// Takes the agent over, and reads all that was written before that.
+    pub(super) async fn begin(
+        core: Core,
+        (log, address): (Arc<dyn Log>, Address),
+        cancellation: Cancellation,
+        activity: watch::Sender<Activity>,
+    ) -> Result<Self, AgentError> {
+        let unreadable = |error: &dyn std::fmt::Display| AgentError::Unreadable(error.to_string());
+        let db = rows::session(StreamDb::builder(Arc::clone(&log), address.clone(), &core.sys));
+        let db = db.open().map_err(|error| unreadable(&error))?;
+        db.ready().await.map_err(|error| unreadable(&error))?;
+        let before = runner_of(&db, &core.name).map_err(|error| unreadable(&error))?;
+        let mut runner = Runner {
+            id: core.name.clone(),
+            runner: core.runner.clone(),
+            epoch: before.as_ref().map_or(0, |before| before.epoch),
+            incarnation: core.incarnation,
+            claimed_at: String::new(),
+            released_at: None,
+        };
+        let place = (Arc::clone(&log), address.clone());
+        let taken = Journal::take_over(place, &mut runner, &core.sys, cancellation.clone()).await;
+        let (journal, txid) = taken?;
+        // The runner before may have written until just now.
+        let read = db.await_txid(txid.as_str(), TAKEOVER_PATIENCE).await;
+        read.map_err(|error| unreadable(&error))?;
+        let news = News::listen(&db, &core.name).map_err(|error| unreadable(&error))?;
+        let was_forked = before.as_ref().is_some_and(|it| it.incarnation != core.incarnation);
+        let was_released = before.is_none_or(|it| it.released_at.is_some());
+        Ok(Self {
+            core,
+            log,
+            address,
+            db,
+            journal,
+            runner,
+            was_released,
+            was_forked,
+            news,
+            machine: None,
+            read_up_to: None,
+            cancellation,
+            activity,
+        })
+    }
+
+    /// Works until it is to stop, or cannot go on.
+    pub(super) async fn run(mut self) {
+        let ended = match self.work().await {
+            Ok(()) | Err(Ended::Stopped) => self.release().await.err(),
+            Err(Ended::Failed(error)) => Some(error),
+        };
+        if let Some(error) = &ended {
+            tracing::warn!(agent = self.core.name, %error, "an agent has ended");
+        }
+        self.activity.send_replace(Activity::Ended(ended));
+    }
+
+    async fn work(&mut self) -> Result<(), Ended> {
+        self.go_on_from_past().await?;
+        loop {
+            self.news.forget(self.read_up_to);
+            let mail = self.news.waiting(INBOX_BATCH_MAX);
+            if mail.is_empty() {
+                self.activity.send_replace(Activity::Idle);
+                tokio::select! {
+                    biased;
+                    () = self.cancellation.cancelled() => return Ok(()),
+                    () = self.news.mail() => {}
+                }
+                continue;
+            }
+            self.activity.send_replace(Activity::Busy);
+            self.answer(mail).await?;
+        }
+    }
+
+    /// Says that what is left unfinished is no failure.
+    async fn release(&mut self) -> Result<(), AgentError> {
+        self.runner.released_at = Some(now(&self.core.sys));
+        let mut writes = Writes::default();
+        writes.update(&self.runner);
+        // Nobody waits for a stream that cannot be reached.
+        match self.journal.commit(writes).await {
+            Ok(_) | Err(JournalError::Ended(_)) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Answers what waits, by one generation.
+    async fn answer(&mut self, mail: Vec<(u64, Message)>) -> Result<(), Ended> {
+        let Some((read_up_to, _)) = mail.last() else { return Ok(()) };
+        let read_up_to = *read_up_to;
+        let now = now(&self.core.sys);
+        let generation = Generation {
+            id: format!("{}-{read_up_to}", self.core.name),
+            agent_name: self.core.name.clone(),
+            status: GenerationStatus::Generating,
+            model: self.core.model.name().to_string(),
+            read_after: self.read_up_to,
+            read_up_to,
+            cancelled_by: None,
+            error: None,
+            created_at: now.clone(),
+            updated_at: now,
+            completed_at: None,
+        };
+        let none = Calls::new();
+        let said = mail.iter().flat_map(|(_, row)| message_of(row, &none)).collect();
+        self.begin_run(&generation.id, said)?;
+        self.read_up_to = Some(read_up_to);
+        let mut writes = Writes::default();
+        writes.insert(&generation);
+        let mut work = self.work_on(generation, 0);
+        let step = work.advance(&mut writes);
+        work.journal.commit(writes).await?;
+        Ok(work.run(step).await?)
+    }
+
+    /// Begins a run of the machine with what was said.
+    fn begin_run(&mut self, run_id: &str, said: Vec<chat::Message>) -> Result<(), Ended> {
+        let Some(machine) = &mut self.machine else {
+            self.machine = Some(self.begun(run_id, said)?);
+            return Ok(());
+        };
+        let begun = machine.begin_again(run_id.into(), said);
+        begun.map_err(|error| JournalError::BadRow(error.to_string()))?;
+        Ok(())
+    }
+
+    /// A generation under way. The machine must have its run.
+    fn work_on(&mut self, generation: Generation, next_chunk: u64) -> Work<'_> {
+        let clock = &self.core.sys.clock;
+        let deadline = self.core.time_max.map(|time_max| clock.unix_ms().plus(time_max));
+        let chunker = Chunker::new(&generation.id, next_chunk);
+        let machine = self.machine.as_mut().expect("a run was begun");
+        Work {
+            core: &self.core,
+            journal: &mut self.journal,
+            machine,
+            news: &mut self.news,
+            cancellation: &self.cancellation,
+            generation,
+            step: None,
+            calls: BTreeMap::new(),
+            chunker,
+            flushed: next_chunk,
+            deadline,
+            cancelled: None,
+            notes: Notes::default(),
+        }
+    }
+
+    /// Takes up the conversation, and what the runner before has left unfinished.
+    async fn go_on_from_past(&mut self) -> Result<(), Ended> {
+        let past = Past::read(&self.db, &self.core.name);
+        let past = past.map_err(|error| AgentError::Unreadable(error.to_string()))?;
+        let Some(last) = past.last else { return Ok(()) };
+        self.read_up_to = Some(last.generation.read_up_to);
+        if last.generation.status.is_terminal() {
+            let turns = last.turns.into_iter().flat_map(|turn| turn.said);
+            let messages = past.messages.into_iter().chain(turns).collect();
+            let mut machine = self.begun(&last.generation.id, messages)?;
+            // It ended; what was said stays.
+            let _ = machine.feed(Input::Cancel { reason: None }, &mut Vec::new());
+            self.machine = Some(machine);
+            return Ok(());
+        }
+        let machine = self.begun(&last.generation.id, past.messages)?;
+        self.machine = Some(machine);
+        self.go_on_with(last).await
+    }
+
+    fn begun(&self, run_id: &str, messages: Vec<chat::Message>) -> Result<Machine, Ended> {
+        let start = Start {
+            thread_id: self.address.to_string().into(),
+            run_id: run_id.into(),
+            parent_run_id: None,
+            messages,
+        };
+        match Machine::start(self.core.plan.clone(), start) {
+            Ok((machine, _)) => Ok(machine),
+            Err(error) => Err(AgentError::Unreadable(error.to_string()).into()),
+        }
+    }
+
+    /// Goes on with a generation that somebody has left unfinished.
+    async fn go_on_with(&mut self, last: Last) -> Result<(), Ended> {
+        let Last { generation, turns } = last;
+        let first = turns.last().map_or(0, |turn| turn.step.first_chunk);
+        let (dead, next_chunk) = chunks_of(&self.log, &self.address, &generation.id, first).await?;
+        let left = Left { dead, was_released: self.was_released, was_forked: self.was_forked };
+        let mut work = self.work_on(generation, next_chunk);
+        for turn in turns {
+            work.take_up(turn)?;
+        }
+        let step = work.begin_where_it_was(&left).await?;
+        Ok(work.run(step).await?)
+    }
+}
+
+/// Why an agent does not go on.
+enum Ended {
+    Stopped,
+    Failed(AgentError),
+}
+
+impl From<Halt> for Ended {
+    fn from(halt: Halt) -> Self {
+        match halt {
+            Halt::Stopped => Self::Stopped,
+            Halt::Journal(error) => Self::Failed(error.into()),
+        }
+    }
+}
+
+impl From<JournalError> for Ended {
+    fn from(error: JournalError) -> Self {
+        Self::Failed(error.into())
+    }
+}
+
+impl From<AgentError> for Ended {
+    fn from(error: AgentError) -> Self {
+        Self::Failed(error)
+    }
+}

@@ -1,0 +1,311 @@
+//! An agent: it watches its inbox in a session, answers, and goes on after a crash.
+//!
+//! What waits in the inbox is answered together, by one generation; what arrives meanwhile waits
+//! for the next. Every step of a generation is written down before the next one is taken, so
+//! whoever takes an agent over goes on where it was: no model turn that has ended is asked for
+//! again, no tool that has answered is run again.
+
+mod core;
+mod error;
+mod life;
+mod news;
+mod past;
+mod recovery;
+mod tools;
+mod turn;
+mod work;
+
+use std::{sync::Arc, time::Duration};
+
+use chat::{Model, Settings, Strategy, Tool, ToolChoice, Toolbox, machine::Plan};
+use log::Log;
+use sys::{Cancellation, Canceller, Sys, Task};
+use tokio::sync::watch;
+use wire::Address;
+
+use self::{core::Core, life::Life};
+pub use self::{
+    core::{Flush, Partial},
+    error::AgentError,
+};
+use crate::caps::{AGENT_NAME_BYTES_MAX, AGENT_TURNS_DEFAULT, MODEL_SILENCE_DEFAULT};
+
+/// An agent. See [`Agent::builder`].
+#[derive(Debug)]
+pub enum Agent {}
+
+impl Agent {
+    /// An agent of this name, which it keeps for ever: messages are addressed to it.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    ///
+    /// use agent::Agent;
+    /// use log::{Create, Log, MemoryLog};
+    /// # use chat::{Abilities, Model, ModelName, ModelStream, Request};
+    /// # #[derive(Debug)] struct Mute(ModelName);
+    /// # impl Model for Mute {
+    /// #     fn name(&self) -> &ModelName { &self.0 }
+    /// #     fn abilities(&self) -> Abilities { Abilities { structured: Default::default() } }
+    /// #     fn call(&self, _: Arc<Request>, _: sys::Cancellation) -> ModelStream {
+    /// #         Box::pin(futures_util::stream::empty())
+    /// #     }
+    /// # }
+    /// # let model: Arc<dyn Model> = Arc::new(Mute(ModelName { provider: "p".into(), model: "m".into() }));
+    /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
+    /// let sys = sys::Sys::real();
+    /// let log: Arc<dyn Log> = Arc::new(MemoryLog::new(&sys));
+    /// let session: wire::StreamPath = "main/sessions/demo".parse()?;
+    /// let json = Create { content_type: Some("application/json".parse()?), ..Create::default() };
+    /// log.create(&session.clone().into(), json).await?;
+    ///
+    /// let running = Agent::builder("assistant")
+    ///     .instructions("You are brief.")
+    ///     .model(model)
+    ///     .session(log, session)
+    ///     .start(&sys)
+    ///     .await?;
+    /// running.idle().await?;
+    /// running.stop().await?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn builder(name: impl Into<String>) -> AgentBuilder {
+        AgentBuilder {
+            name: name.into(),
+            instructions: Vec::new(),
+            model: None,
+            tools: Vec::new(),
+            settings: Settings::default(),
+            strategy: Strategy::TurnsMax(AGENT_TURNS_DEFAULT),
+            flush: Flush::default(),
+            partial: Partial::default(),
+            silence_max: MODEL_SILENCE_DEFAULT,
+            time_max: None,
+            tools_parallel: chat::caps::TOOLS_PARALLEL_DEFAULT,
+        }
+    }
+}
+
+/// An agent on its way.
+#[derive(Clone, Debug)]
+#[must_use]
+pub struct AgentBuilder {
+    name: String,
+    instructions: Vec<String>,
+    model: Option<Arc<dyn Model>>,
+    tools: Vec<Tool>,
+    settings: Settings,
+    strategy: Strategy,
+    flush: Flush,
+    partial: Partial,
+    silence_max: Duration,
+    time_max: Option<Duration>,
+    tools_parallel: usize,
+}
+
+impl AgentBuilder {
+    /// What the model should know before anything else. May be said more than once.
+    pub fn instructions(mut self, text: impl Into<String>) -> Self {
+        self.instructions.push(text.into());
+        self
+    }
+
+    /// Who answers.
+    pub fn model(mut self, model: Arc<dyn Model>) -> Self {
+        self.model = Some(model);
+        self
+    }
+
+    /// A tool that the model may call.
+    pub fn tool(mut self, tool: Tool) -> Self {
+        self.tools.push(tool);
+        self
+    }
+
+    /// Tools that the model may call. Those that do not run here become pending rows, for whoever
+    /// executes them.
+    pub fn tools(mut self, tools: impl IntoIterator<Item = Tool>) -> Self {
+        self.tools.extend(tools);
+        self
+    }
+
+    /// How the model should answer.
+    pub fn settings(mut self, settings: Settings) -> Self {
+        self.settings = settings;
+        self
+    }
+
+    /// When a generation goes on after its tools have answered. Default: for
+    /// [`AGENT_TURNS_DEFAULT`] turns.
+    pub fn strategy(mut self, strategy: Strategy) -> Self {
+        self.strategy = strategy;
+        self
+    }
+
+    /// How soon what the model says is written down.
+    pub const fn flush(mut self, flush: Flush) -> Self {
+        self.flush = flush;
+        self
+    }
+
+    /// What becomes of what was said before a generation was cancelled or failed.
+    pub const fn partial(mut self, partial: Partial) -> Self {
+        self.partial = partial;
+        self
+    }
+
+    /// How long the model may say nothing at all before it is asked again.
+    pub const fn silence_max(mut self, silence_max: Duration) -> Self {
+        self.silence_max = silence_max;
+        self
+    }
+
+    /// How long one generation may take in one life of the agent. Default: as long as it likes.
+    pub const fn time_max(mut self, time_max: Duration) -> Self {
+        self.time_max = Some(time_max);
+        self
+    }
+
+    /// How many tools run at the same time.
+    pub fn tools_parallel(mut self, count: usize) -> Self {
+        self.tools_parallel = count.max(1);
+        self
+    }
+
+    /// The session it works in: a stream of JSON messages, which must exist.
+    pub fn session(self, log: Arc<dyn Log>, stream: impl Into<Address>) -> SessionAgent {
+        SessionAgent { builder: self, log, address: stream.into() }
+    }
+}
+
+/// An agent and its session.
+#[derive(Clone, Debug)]
+#[must_use = "an agent does nothing before it is started"]
+pub struct SessionAgent {
+    builder: AgentBuilder,
+    log: Arc<dyn Log>,
+    address: Address,
+}
+
+impl SessionAgent {
+    /// Takes the agent over from whoever ran it before, and starts it.
+    ///
+    /// # Errors
+    /// If it cannot be built, or its session cannot be read or written.
+    pub async fn start(self, sys: &Sys) -> Result<RunningAgent, AgentError> {
+        let Self { builder, log, address } = self;
+        let head = log.head(&address).await;
+        let head = head.map_err(|error| AgentError::Unreadable(error.to_string()))?;
+        let core = builder.build(sys, head.incarnation.get())?;
+        let (canceller, cancellation) = Cancellation::new();
+        let (activity, watched) = watch::channel(Activity::Busy);
+        let life = Life::begin(core, (log, address), cancellation, activity).await?;
+        let task = sys.spawn.task("agent", life.run());
+        Ok(RunningAgent { canceller, activity: watched, task })
+    }
+}
+
+impl AgentBuilder {
+    fn build(self, sys: &Sys, incarnation: u64) -> Result<Core, AgentError> {
+        let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "._-".contains(letter);
+        let name = self.name;
+        if name.is_empty() || name.len() > AGENT_NAME_BYTES_MAX || !name.chars().all(is_plain) {
+            return Err(AgentError::BadName { name });
+        }
+        let Some(model) = self.model else { return Err(AgentError::NoModel { name }) };
+        if let Some(tool) = self.tools.iter().find(|tool| tool.may_need_approval()) {
+            return Err(AgentError::NeedsApproval { tool: tool.spec().name.to_string() });
+        }
+        let plan = Plan {
+            model: model.name().clone(),
+            system: self.instructions,
+            tools: Toolbox::new(self.tools)?,
+            choice: ToolChoice::default(),
+            settings: self.settings,
+            strategy: self.strategy,
+            output: None,
+        };
+        Ok(Core {
+            sys: sys.clone(),
+            runner: format!("{name}/{:016x}", sys.chance.u64()),
+            name,
+            model,
+            plan,
+            flush: self.flush,
+            keeps_partial: self.partial == Partial::Keep,
+            silence_max: self.silence_max,
+            time_max: self.time_max,
+            tools_parallel: self.tools_parallel,
+            incarnation,
+        })
+    }
+}
+
+/// What an agent is doing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Activity {
+    Busy,
+    Idle,
+    Ended(Option<AgentError>),
+}
+
+/// An agent that runs. Dropping it ends it as [`stop`](Self::stop) does, in the background.
+#[derive(Debug)]
+#[must_use = "an agent ends when it is dropped"]
+pub struct RunningAgent {
+    canceller: Canceller,
+    activity: watch::Receiver<Activity>,
+    task: Task,
+}
+
+impl RunningAgent {
+    /// Waits until nothing is under way, and nothing waits in the inbox as far as it was read.
+    ///
+    /// # Errors
+    /// If the agent has ended; why, if that was not asked for.
+    pub async fn idle(&self) -> Result<(), AgentError> {
+        let rests = |activity: &Activity| !matches!(activity, Activity::Busy);
+        let mut activity = self.activity.clone();
+        match activity.wait_for(rests).await.as_deref() {
+            Ok(Activity::Ended(Some(error))) => Err(error.clone()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Waits until it works.
+    pub async fn busy(&self) {
+        let works = |activity: &Activity| !matches!(activity, Activity::Idle);
+        let _ = self.activity.clone().wait_for(works).await;
+    }
+
+    /// Waits until it has ended by itself: since another runner has taken it over, or its session
+    /// cannot be written to any more.
+    ///
+    /// # Errors
+    /// Why it has ended.
+    pub async fn ended(&self) -> Result<(), AgentError> {
+        let is_over = |activity: &Activity| matches!(activity, Activity::Ended(_));
+        match self.activity.clone().wait_for(is_over).await.as_deref() {
+            Ok(Activity::Ended(Some(error))) => Err(error.clone()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Ends it in peace: tools that run may end for a while, and whoever starts it again goes on.
+    /// What is left unfinished is no failure.
+    ///
+    /// # Errors
+    /// If it had ended for another reason before.
+    pub async fn stop(self) -> Result<(), AgentError> {
+        self.canceller.cancel();
+        let ended = self.ended().await;
+        self.task.join().await;
+        ended
+    }
+
+    /// Ends it at once and without a word, as a crash would.
+    pub fn abort(self) {
+        self.task.abort();
+    }
+}
