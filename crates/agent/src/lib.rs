@@ -39,6 +39,11 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();
 //! ```
 
+/// The guide, compiled.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/agents.md")]
+pub struct Guide;
+
 mod agent;
 pub mod caps;
 mod claims;

@@ -47,7 +47,7 @@ pub(crate) fn simulate_with<F: Future<Output = ()>>(seed: u64, test: impl FnOnce
         let log: Arc<dyn Log> = Arc::new(MemoryLog::new(&sys));
         let stream: Address = "main/sessions/s".parse::<StreamPath>().unwrap().into();
         let json = Create { content_type: Some(ContentType::json()), ..Create::default() };
-        log.create(&stream, json).await.unwrap();
+        let _ = log.create(&stream, json).await.unwrap();
         let (clock, kept) = (sys.clock.clone(), Arc::default());
         let test = test(World { sys, log, stream, kept });
         assert!(clock.timeout(PATIENCE, test).await.is_ok(), "nothing happens any more");
