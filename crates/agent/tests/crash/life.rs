@@ -14,13 +14,18 @@ use agent::{
 };
 use chat::{Abilities, Effect, Model, ModelName, ModelStream, Request, Tool, ToolContext};
 use live::StreamDb;
-use log::{Create, Log, file::FileLog};
+use log::{
+    Create, Log,
+    file::{FileLog, Settings},
+};
 use providers::scripted::{Call, Order, Pace, Scripted, Turn};
 use serde_json::{Value, json};
 use sys::{Cancellation, Sys};
 use wire::{Address, StreamPath};
 
 pub(crate) const AGENT: &str = "assistant";
+/// So small that preparing segments is not most of what is written.
+const SEGMENT_BYTES: u32 = 64 * 1024;
 /// What the tool that must run once says; a person who finds the trace says the same.
 const PAID: &str = "paid 7";
 
@@ -29,7 +34,8 @@ pub(crate) fn address() -> Address {
 }
 
 pub(crate) async fn log(dir: &Path, sys: &Sys) -> Arc<dyn Log> {
-    Arc::new(FileLog::open(sys, &dir.join("data"), Default::default()).await.unwrap())
+    let settings = Settings { segment_bytes: SEGMENT_BYTES, ..Settings::default() };
+    Arc::new(FileLog::open(sys, &dir.join("data"), settings).await.unwrap())
 }
 
 async fn open(dir: &Path, sys: &Sys) -> (Arc<dyn Log>, StreamDb) {
