@@ -1,0 +1,96 @@
+// What a person can do in a session. Each action is one request; what comes of it comes by the
+// stream.
+import type { Access } from "./access"
+import type { Table } from "./admission"
+import { Refused, call } from "./http"
+import type { Message } from "./rows.gen"
+import { Store } from "./store"
+
+/** A message on its way. It goes once the stream has it. */
+export interface Outgoing {
+  id: string
+  text: string
+  /** Why it could not be sent, if it could not. */
+  error?: string
+}
+
+export type Decision = "retry" | "fail"
+
+export class Actions {
+  readonly outbox = new Store<readonly Outgoing[]>([])
+  readonly #sessionUrl: string
+  readonly #access: Access
+
+  constructor(sessionUrl: string, access: Access, messages: Table<Message>) {
+    this.#sessionUrl = sessionUrl
+    this.#access = access
+    const arrived = () => {
+      const rest = this.outbox.get().filter(({ id }) => !messages.has(id))
+      if (rest.length < this.outbox.get().length) this.outbox.set(rest)
+    }
+    messages.subscribeChanges(arrived)
+  }
+
+  send(text: string): void {
+    const outgoing = { id: drawId("m-"), text }
+    this.outbox.set([...this.outbox.get(), outgoing])
+    void this.#deliver(outgoing)
+  }
+
+  /** Sends a message again. It has the same id, so it is said once even if the first try arrived. */
+  retry({ id, text }: Outgoing): void {
+    const outgoing = { id, text }
+    this.#replace(outgoing)
+    void this.#deliver(outgoing)
+  }
+
+  /** Gives a message up that could not be sent. */
+  discard(id: string): void {
+    this.outbox.set(this.outbox.get().filter((other) => other.id !== id))
+  }
+
+  async stop(generationId?: string): Promise<void> {
+    await this.#post("stop", generationId === undefined ? {} : { generationId })
+  }
+
+  async resolve(toolCallId: string, attempt: number, decision: Decision): Promise<void> {
+    await this.#post("resolve", { toolCallId, attempt, decision })
+  }
+
+  async #deliver(outgoing: Outgoing): Promise<void> {
+    try {
+      await this.#post("messages", outgoing)
+    } catch (error) {
+      this.#replace({ ...outgoing, error: sayWhy(error) })
+    }
+  }
+
+  #replace(outgoing: Outgoing): void {
+    const swap = (other: Outgoing) => (other.id === outgoing.id ? outgoing : other)
+    this.outbox.set(this.outbox.get().map(swap))
+  }
+
+  async #post(action: string, body: object): Promise<void> {
+    const url = `${this.#sessionUrl}/${action}`
+    const send = async () => call("POST", url, body, { authorization: await this.#access.header() })
+    try {
+      await send()
+    } catch (error) {
+      if (!(error instanceof Refused && error.status === 401)) throw error
+      this.#access.forget()
+      await send()
+    }
+  }
+}
+
+export function sayWhy(error: unknown): string {
+  return error instanceof Error ? error.message : String(error)
+}
+
+const ID_BYTES = 9
+
+/** An id that nobody else draws. */
+export function drawId(prefix = ""): string {
+  const bytes = crypto.getRandomValues(new Uint8Array(ID_BYTES))
+  return prefix + Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("")
+}

@@ -1,0 +1,62 @@
+import { describe, expect, it, vi } from "vitest"
+import { Admission } from "./admission"
+import type { Batch } from "./follow"
+
+const message = (key: string, headers = {}) => {
+  const value = { id: key, role: "user", content: "hi", actorId: "ada", createdAt: "now", later: 1 }
+  return { type: "message", key, value, headers: { operation: "insert", ...headers } }
+}
+
+const chunk = (key: string, messageId: string) => {
+  const value = { id: key, generationId: "g", messageId, index: 0, type: "text", content: "x" }
+  return { type: "chunk", key, value, headers: { operation: "insert" } }
+}
+
+const batch = (next: number, items: unknown[]): Batch => {
+  const offset = `${String(next).padStart(16, "0")}_${"0".repeat(16)}`
+  return { items, offset, upToDate: true, streamClosed: false } as Batch
+}
+
+const admit = (next: number, items: unknown[], admission = new Admission()) =>
+  admission.admit(batch(next, items)).items as { key: string; value?: { position?: number } }[]
+
+describe("admission", () => {
+  it("tells rows where they stand, and keeps fields it does not know", () => {
+    const [, second] = admit(12, [message("a"), message("b")])
+    expect(second?.value).toMatchObject({ position: 11, later: 1 })
+  })
+
+  it("believes a compaction", () => {
+    expect(admit(12, [message("a", { "headwater.position": "3" })])[0]?.value?.position).toBe(3)
+  })
+
+  it("leaves out what the page has no use for", () => {
+    const others = [{ type: "claim", key: "c", value: {}, headers: { operation: "insert" } }, 7, null, []]
+    expect(admit(4, others)).toEqual([])
+  })
+
+  it("leaves out rows that break their contract", () => {
+    const warn = vi.spyOn(console, "warn").mockImplementation(() => undefined)
+    const broken = [undefined, "text", {}, { ...message("a").value, content: 7 }]
+    const items = broken.map((value) => ({ ...message("a"), value }))
+    expect(admit(9, items)).toEqual([])
+    expect(warn).toHaveBeenCalledTimes(broken.length)
+    warn.mockRestore()
+  })
+
+  it("leaves out chunks of a message that is there", () => {
+    const keys = admit(9, [chunk("c0", "m"), chunk("c1", "other"), message("m")]).map(({ key }) => key)
+    expect(keys).toEqual(["c1", "m"])
+  })
+
+  it("takes everything away on a reset", () => {
+    const admission = new Admission()
+    admit(2, [message("a"), message("b")], admission)
+    const items = admit(4, [{ headers: { control: "reset" } }, message("c")], admission)
+    expect(items.map(({ key, value }) => [key, value !== undefined])).toEqual([
+      ["a", false],
+      ["b", false],
+      ["c", true],
+    ])
+  })
+})

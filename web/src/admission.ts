@@ -1,0 +1,110 @@
+// From what lies in the stream to what the page's collections hold.
+//
+// `@durable-streams/state` folds whatever comes, gives rows no position and stumbles over rows that
+// are no objects. So each message is looked at here first: rows that the page has no use for or
+// that break their contract are left out, and the others are told where they stand.
+import type { Collection, NonSingleResult } from "@tanstack/db"
+import { isRow } from "./rows.gen"
+import type { Rows } from "./rows.gen"
+import type { Batch } from "./follow"
+
+/** The types that the page shows. */
+export const SHOWN = [
+  "message",
+  "generation",
+  "step",
+  "chunk",
+  "toolCall",
+  "stop",
+  "resolution",
+] as const satisfies (keyof Rows)[]
+
+export type Shown = (typeof SHOWN)[number]
+
+/** A row, and where it stands in the stream. */
+export type Placed<Row> = Row & { position: number }
+
+/** The rows of a type. */
+export type Table<Row> = Collection<Placed<Row>, string> & NonSingleResult
+
+interface Change {
+  type: string
+  key: string
+  value?: unknown
+  headers: Record<string, unknown>
+}
+
+/** Where a row stood before a compaction wrote it again. */
+const POSITION_HEADER = "headwater.position"
+
+export class Admission {
+  /** The rows there are, so that a reset can take them away. */
+  readonly #keys = new Map<Shown, Set<string>>(SHOWN.map((type) => [type, new Set()]))
+
+  /** The batch as the collections should see it. */
+  admit(batch: Batch): Batch {
+    const first = positionOf(batch.offset) - batch.items.length
+    const said = new Set(batch.items.flatMap((item) => (isChange(item, "message") ? item.key : [])))
+    const items = batch.items.flatMap((item, n): unknown[] => {
+      if (isReset(item)) return this.#withdrawAll()
+      if (!isShown(item)) return []
+      // Whoever has a message needs its chunks no more.
+      if (item.type === "chunk" && said.has(String(messageOf(item)))) return []
+      return this.#admit(item, first + n)
+    })
+    return { ...batch, items }
+  }
+
+  #admit(change: Change & { type: Shown }, lies: number): Change[] {
+    const { type, key, value, headers } = change
+    if (headers["operation"] === "delete") {
+      this.#keys.get(type)?.delete(key)
+      return [change]
+    }
+    if (!isRow[type](value)) {
+      console.warn(`a row of type ${type} breaks its contract and is left out`, key)
+      return []
+    }
+    this.#keys.get(type)?.add(key)
+    const position = Number(headers[POSITION_HEADER] ?? lies)
+    return [{ ...change, value: { ...value, position } }]
+  }
+
+  #withdrawAll(): Change[] {
+    const headers = { operation: "delete" }
+    return [...this.#keys].flatMap(([type, keys]) => {
+      const changes = [...keys].map((key) => ({ type, key, headers }))
+      keys.clear()
+      return changes
+    })
+  }
+}
+
+/** Our offsets begin with the position of the next message. */
+function positionOf(offset: string): number {
+  return Number.parseInt(offset, 10)
+}
+
+function headersOf(item: unknown): Record<string, unknown> {
+  const headers = (item as { headers?: unknown } | null)?.headers
+  return typeof headers === "object" && headers !== null ? (headers as Record<string, unknown>) : {}
+}
+
+function isReset(item: unknown): boolean {
+  return headersOf(item)["control"] === "reset"
+}
+
+function isChange(item: unknown, type: string): item is Change {
+  const change = item as Partial<Change> | null
+  return (
+    change?.type === type && typeof change.key === "string" && "operation" in headersOf(change)
+  )
+}
+
+function isShown(item: unknown): item is Change & { type: Shown } {
+  return SHOWN.some((type) => isChange(item, type))
+}
+
+function messageOf(change: Change): unknown {
+  return (change.value as { messageId?: unknown } | null | undefined)?.messageId
+}

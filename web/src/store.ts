@@ -1,0 +1,28 @@
+// A value that components can watch.
+import { useSyncExternalStore } from "react"
+
+export class Store<Value> {
+  #value: Value
+  readonly #listeners = new Set<() => void>()
+
+  constructor(value: Value) {
+    this.#value = value
+  }
+
+  get = (): Value => this.#value
+
+  set(value: Value): void {
+    if (value === this.#value) return
+    this.#value = value
+    for (const listener of this.#listeners) listener()
+  }
+
+  subscribe = (listener: () => void): (() => void) => {
+    this.#listeners.add(listener)
+    return () => this.#listeners.delete(listener)
+  }
+}
+
+export function useStore<Value>(store: Store<Value>): Value {
+  return useSyncExternalStore(store.subscribe, store.get)
+}
