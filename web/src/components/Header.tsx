@@ -1,6 +1,6 @@
 import { useState } from "react"
-import { drawId } from "../actions"
 import type { Connection } from "../follow"
+import { drawId } from "../id"
 
 const WORDS: Record<Connection, string> = {
   connecting: "Connecting…",
