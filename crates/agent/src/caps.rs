@@ -43,6 +43,22 @@ pub const FEED_BYTES: usize = 64 * 1024;
 pub const CHUNK_BYTES_MAX: usize = 4 * 1024;
 /// Texts, thoughts and calls whose message is remembered while they grow.
 pub const CHUNKER_BLOCKS_MAX: usize = 1_000;
+/// How long a durable tool waits for its result, if nobody says.
+pub const DURABLE_PATIENCE_DEFAULT: Duration = Duration::from_mins(5);
+/// How much longer the call itself may take: its row is written before and after the wait.
+pub const DURABLE_PATIENCE_SLACK: Duration = Duration::from_secs(30);
+/// How much longer than it says a claim is respected: clocks of different machines differ.
+pub const CLAIM_SLACK: Duration = Duration::from_secs(2);
+/// How much longer a claim holds than the work may take, if nobody says.
+pub const LEASE_MARGIN_DEFAULT: Duration = Duration::from_secs(10);
+/// Calls that an executor runs at the same time, if nobody says.
+pub const EXECUTOR_CONCURRENCY_DEFAULT: usize = 8;
+/// The wait before work that could not be given out or written down is looked at again.
+pub const FOREMAN_PAUSE: Duration = Duration::from_secs(5);
+/// How often the end of a piece of work is written before it is left to whoever finds it.
+pub const END_WRITES_MAX: u32 = 5;
+/// The wait between two of these.
+pub const END_WRITE_PAUSE: Duration = Duration::from_millis(500);
 
 const _: () = assert!(HEARTBEATS_PER_LEASE >= 2 && RETRIES_PER_LEASE > HEARTBEATS_PER_LEASE);
 const _: () = assert!(DRAIN_DURATION_DEFAULT.as_secs() < REQUEST_PATIENCE_DEFAULT.as_secs());

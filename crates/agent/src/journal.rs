@@ -76,11 +76,7 @@ impl Writes {
         self.0.is_empty()
     }
 
-    fn push<R: Row>(
-        &mut self,
-        row: &R,
-        draft: fn(state::TypeName, state::Key, Json) -> Draft,
-    ) {
+    fn push<R: Row>(&mut self, row: &R, draft: fn(state::TypeName, state::Key, Json) -> Draft) {
         self.0.push(encode(row).map(|(name, key, value)| draft(name, key, value)));
     }
 }
@@ -148,7 +144,9 @@ impl Journal {
         self.seq = self.seq.next();
         let (log, address) = (Arc::clone(&self.log), self.address.clone());
         let (sys, cancellation) = (self.sys.clone(), self.cancellation.clone());
-        Ok(Box::pin(async move { send(&*log, &address, messages, producer, &sys, &cancellation).await }))
+        Ok(Box::pin(
+            async move { send(&*log, &address, messages, producer, &sys, &cancellation).await },
+        ))
     }
 
     /// The name of the next transaction.

@@ -39,8 +39,27 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();
 //! ```
 
+mod agent;
 pub mod caps;
+mod claims;
 mod content;
+pub mod contract;
+mod conversation;
+mod durable_tool;
+mod executor;
+mod foreman;
+mod journal;
 pub mod lifecycle;
 pub mod rows;
 mod stream;
+mod table;
+
+pub use agent::{Agent, AgentBuilder, AgentError, Flush, Partial, RunningAgent, SessionAgent};
+pub use contract::BrokenContract;
+pub use durable_tool::{
+    Asking, ToolExt, WaitError, cancel_calls, check_job, durable_tools, read_answer,
+    wait_for_result,
+};
+pub use executor::{BadExecutor, LatePolicy, ToolExecutor, ToolExecutorBuilder};
+pub use journal::JournalError;
+pub use table::{Table, TableError, Write};

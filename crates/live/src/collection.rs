@@ -33,6 +33,12 @@ impl<R: 'static> Collection<R> {
         Self { db, id, row: PhantomData }
     }
 
+    /// The database that it is part of.
+    #[must_use]
+    pub fn db(&self) -> &Db {
+        &self.db
+    }
+
     /// What it is called.
     #[must_use]
     pub fn name(&self) -> SmolStr {

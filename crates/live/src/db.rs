@@ -287,7 +287,9 @@ impl Db {
         OpenTransaction::new(self.clone())
     }
 
-    pub(crate) fn sys(&self) -> &Sys {
+    /// Where it has time, chance and tasks from.
+    #[must_use]
+    pub fn sys(&self) -> &Sys {
         &self.shared.sys
     }
 

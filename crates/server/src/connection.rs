@@ -115,7 +115,8 @@ impl Connection {
                 let (head, body) = request.into_parts();
                 let mut response =
                     service::answer(&service, peer, &head, Incoming::Http2(body)).await;
-                response.headers_mut().extend(service.cors.headers().clone());
+                let everywhere = service.cors.headers(response.body().audience).clone();
+                response.headers_mut().extend(everywhere);
                 Ok::<_, Infallible>(response)
             }
         });

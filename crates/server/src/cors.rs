@@ -4,7 +4,7 @@ use http::{HeaderMap, HeaderValue, Response, StatusCode, header, header::Invalid
 
 use crate::{
     names,
-    response::{Body, Reply},
+    response::{Audience, Body, Reply},
 };
 
 static ALLOW_METHODS: HeaderValue =
@@ -22,6 +22,12 @@ static DAY: HeaderValue = HeaderValue::from_static("86400");
 /// The headers that every answer gets.
 #[derive(Debug)]
 pub(crate) struct Cors {
+    as_set: Lines,
+    same_origin: Lines,
+}
+
+#[derive(Debug)]
+struct Lines {
     headers: HeaderMap,
     /// The same as they stand in HTTP/1.
     block: Vec<u8>,
@@ -35,11 +41,9 @@ impl Cors {
             (header::ACCESS_CONTROL_ALLOW_ORIGIN, origin.parse()?),
             (header::ACCESS_CONTROL_EXPOSE_HEADERS, EXPOSE_HEADERS.clone()),
         ]);
-        let mut block = Vec::new();
-        for (name, value) in &headers {
-            block.extend([name.as_str().as_bytes(), b": ", value.as_bytes(), b"\r\n"].concat());
-        }
-        Ok(Self { headers, block })
+        let same_origin =
+            HeaderMap::from_iter([(header::X_CONTENT_TYPE_OPTIONS, names::NOSNIFF.clone())]);
+        Ok(Self { as_set: Lines::of(headers), same_origin: Lines::of(same_origin) })
     }
 
     /// Answers a preflight.
@@ -53,12 +57,29 @@ impl Cors {
     }
 
     /// The headers, to be added to an answer that is not written by hand.
-    pub(crate) fn headers(&self) -> &HeaderMap {
-        &self.headers
+    pub(crate) fn headers(&self, audience: Audience) -> &HeaderMap {
+        &self.lines(audience).headers
     }
 
     /// The headers as they stand in an answer of HTTP/1.
-    pub(crate) fn block(&self) -> &[u8] {
-        &self.block
+    pub(crate) fn block(&self, audience: Audience) -> &[u8] {
+        &self.lines(audience).block
+    }
+
+    fn lines(&self, audience: Audience) -> &Lines {
+        match audience {
+            Audience::AsSet => &self.as_set,
+            Audience::SameOrigin => &self.same_origin,
+        }
+    }
+}
+
+impl Lines {
+    fn of(headers: HeaderMap) -> Self {
+        let mut block = Vec::new();
+        for (name, value) in &headers {
+            block.extend([name.as_str().as_bytes(), b": ", value.as_bytes(), b"\r\n"].concat());
+        }
+        Self { headers, block }
     }
 }

@@ -21,7 +21,7 @@
 //! In reading order: `settings` is what an operator may change; `server`, `listener`, `connection`
 //! and `http1` bring requests in; `service` routes each `call`; `request`, `handlers` and
 //! `response` are the way through; `follow` is for readers who stay; `problem` is what they hear
-//! when it fails. `auth`, `rate`, `budget`, `cors`, `etag`, `compression` and `metrics` each do one
+//! when it fails; `neighbour` is for whoever serves other paths of the same address. `auth`, `rate`, `budget`, `cors`, `etag`, `compression` and `metrics` each do one
 //! thing on that way.
 
 mod auth;
@@ -40,6 +40,7 @@ mod http1;
 mod listener;
 mod metrics;
 mod names;
+mod neighbour;
 mod phase;
 mod problem;
 mod rate;
@@ -51,8 +52,9 @@ mod service;
 mod settings;
 mod tls;
 
-pub use auth::{Auth, BadAuth, Jwt, JwtAlgorithm, Tokens};
+pub use auth::{Access, Auth, BadAuth, Issuer, Jwt, JwtAlgorithm, Scope, Tokens};
 pub use files::BadFile;
+pub use neighbour::{Neighbour, Refusal, Visit, Visitor};
 pub use server::{BindError, Server};
 pub use settings::{Limits, Rate, Settings, Tls};
 pub use tls::BadTls;

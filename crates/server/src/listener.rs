@@ -11,7 +11,7 @@ use tokio::{
     sync::Semaphore,
 };
 
-use crate::{connection::Connection, phase::Phase, service::Service};
+use crate::{Neighbour, connection::Connection, phase::Phase, service::Service};
 
 /// Connections that the kernel keeps for us while we are busy.
 const BACKLOG: u32 = 4096;
@@ -62,6 +62,11 @@ impl Listener {
         let connections = Arc::new(Semaphore::new(connections_max as usize));
         let turned_away = Arc::new(Semaphore::new(TURNED_AWAY_MAX));
         Self { socket, tls, service, crew, connections, connections_max, turned_away }
+    }
+
+    /// Who answers what the service does not.
+    pub(crate) fn house(&self, neighbour: Arc<dyn Neighbour>) {
+        let _ = self.service.neighbour.set(neighbour);
     }
 
     /// Takes connections until `shutdown`.

@@ -4,7 +4,7 @@ use std::{
     future::Future,
     io,
     net::SocketAddr,
-    sync::{Arc, atomic::AtomicBool},
+    sync::{Arc, OnceLock, atomic::AtomicBool},
 };
 
 use log::Log;
@@ -12,7 +12,7 @@ use sys::Sys;
 use wake::Subscriptions;
 
 use crate::{
-    Auth, BadAuth, BadTls, Settings,
+    Auth, BadAuth, BadTls, Neighbour, Settings,
     auth::Guard,
     budget::Budget,
     cors::Cors,
@@ -85,7 +85,7 @@ impl Server {
         }
         let cors = Cors::new(&settings.cors_origin);
         let cors = cors.map_err(|_| BindError::CorsOrigin(settings.cors_origin.clone()))?;
-        let guard = Guard::new(&sys, &settings.auth).await?;
+        let guard = Guard::new(&sys, &settings.auth, settings.issuer.clone()).await?;
         let tls = match &settings.tls {
             Some(tls) => Some(tls::configure(&sys, tls).await?),
             None => None,
@@ -107,10 +107,18 @@ impl Server {
             seats: Budget::new(settings.limits.live_readers_max),
             log,
             subscriptions,
+            neighbour: OnceLock::new(),
             sys,
             settings,
         });
         Ok(Self { listener: Listener::new(socket, tls, crew, service), address })
+    }
+
+    /// Has `neighbour` answer every request whose path is not one of the server's own. The first
+    /// neighbour stays.
+    pub fn beside(self, neighbour: Arc<dyn Neighbour>) -> Self {
+        self.listener.house(neighbour);
+        self
     }
 
     /// Where it listens: the port is a real one even if the settings said 0.

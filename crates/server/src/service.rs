@@ -2,7 +2,7 @@
 
 use std::{
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
@@ -16,13 +16,14 @@ use wake::Subscriptions;
 use wire::{Address, StreamPath};
 
 use crate::{
-    Settings,
+    Neighbour, Settings,
     auth::{Access, Guard},
     budget::{Budget, Load},
     call::{Call, Peer},
     cors::Cors,
     handlers,
     metrics::Metrics,
+    neighbour,
     phase::Phases,
     problem::{Kind, Problem},
     rate::RateLimit,
@@ -40,6 +41,8 @@ static READ_METHODS: HeaderValue = HeaderValue::from_static("GET, HEAD, OPTIONS"
 pub(crate) struct Service {
     pub(crate) log: Arc<dyn Log>,
     pub(crate) subscriptions: Option<Arc<dyn Subscriptions>>,
+    /// Who answers what is not the server's own.
+    pub(crate) neighbour: OnceLock<Arc<dyn Neighbour>>,
     pub(crate) sys: Sys,
     pub(crate) settings: Settings,
     pub(crate) guard: Guard,
@@ -128,7 +131,12 @@ async fn route(
 ) -> Result<Response<Body>, Problem> {
     let enter = || Call::enter(service, peer, head);
     match (Route::of(head.uri.path()), &head.method) {
-        (Route::Unknown, _) => Err(Problem::not_found("streams are at /v1/stream/{path}")),
+        (Route::Unknown, _) => match service.neighbour.get() {
+            Some(neighbour) => {
+                Box::pin(neighbour::visit(service, peer, head, body, &**neighbour)).await
+            }
+            None => Err(Problem::not_found("streams are at /v1/stream/{path}")),
+        },
         (_, &Method::OPTIONS) => Ok(service.cors.preflight()),
         (Route::Stream(path), _) => stream(&enter()?, path, body).await,
         (Route::Streams, &Method::GET | &Method::HEAD) => {

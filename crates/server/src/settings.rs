@@ -4,12 +4,13 @@ use std::{
     net::{Ipv4Addr, SocketAddr},
     num::{NonZeroU32, NonZeroUsize},
     path::PathBuf,
+    sync::Arc,
     time::Duration,
 };
 
 use wire::caps::{APPEND_BYTES_MAX, CHUNK_BYTES_DEFAULT};
 
-use crate::Auth;
+use crate::{Auth, Issuer};
 
 /// How a server listens, whom it lets in, and how it serves.
 #[derive(Clone, Debug)]
@@ -23,6 +24,9 @@ pub struct Settings {
     pub tls: Option<Tls>,
     /// Who may do what; [`Auth::None`], which only a loopback address accepts.
     pub auth: Auth,
+    /// Whose tokens are good beside those of `auth`; nobody's. With [`Auth::None`] a client that
+    /// shows no token may do everything, and one that shows a token what its scopes say.
+    pub issuer: Option<Arc<Issuer>>,
     /// What stream URLs begin with, such as `https://streams.example`; taken from each request if
     /// not said.
     pub public_url: Option<String>,
@@ -95,6 +99,7 @@ impl Default for Settings {
             threads: None,
             tls: None,
             auth: Auth::None,
+            issuer: None,
             public_url: None,
             trust_proxy: false,
             cors_origin: "*".to_owned(),

@@ -15,3 +15,29 @@ pub const WAKE_ROOM_UNIT: usize = 1024;
 const _: () = assert!(WAKE_BODY_BYTES_MAX <= WAKE_ROOM_UNITS * WAKE_ROOM_UNIT);
 /// Seconds after which whoever was refused may come back.
 pub const RETRY_AFTER_SECONDS: u32 = 1;
+
+/// Bytes of the name of a session.
+pub const SESSION_ID_BYTES_MAX: usize = 64;
+/// Bytes of an id that a client gives to what it says.
+pub const ACTION_ID_BYTES_MAX: usize = 64;
+/// Bytes of the name of an agent, of an actor, and of anything else that is named.
+pub const NAME_BYTES_MAX: usize = 128;
+/// Bytes of one message of a person.
+pub const TEXT_BYTES_MAX: usize = 256 * 1024;
+/// Bytes of why somebody says stop.
+pub const REASON_BYTES_MAX: usize = 1024;
+/// Bytes of the answer that a person gives for a call.
+pub const RESULT_BYTES_MAX: usize = 256 * 1024;
+/// Bytes of the request of an action: a text, written with every character escaped.
+pub const ACTION_BODY_BYTES_MAX: usize = 6 * TEXT_BYTES_MAX + 64 * 1024;
+/// Actions of one process under way at a time; the next is told to come back.
+pub const ACTIONS_UNDER_WAY_MAX: usize = 256;
+/// Sessions whose books are kept in memory; those of others are read again.
+pub const LEDGERS_MAX: usize = 256;
+/// Bytes of a session that are read at a time.
+pub const READ_BYTES: usize = 1024 * 1024;
+/// How long a token of a page is good.
+pub const TOKEN_LIFE: Duration = Duration::from_hours(12);
+
+const _: () = assert!(TEXT_BYTES_MAX < ACTION_BODY_BYTES_MAX);
+const _: () = assert!(RESULT_BYTES_MAX < ACTION_BODY_BYTES_MAX);

@@ -1,8 +1,10 @@
-//! The service in front of agents. So far it has one door: [`handle_wake`], where a server that
-//! keeps subscriptions wakes the runners of this process.
+//! The service in front of agents. [`Actions`] is how people write into sessions: each action
+//! knows who acts, checks what is to be written, and appends one row, once. [`Door`] serves actions
+//! over HTTP, beside the streams.
 //!
-//! It is a handler for axum, to be put wherever an application wants it. What is HTTP ends here:
-//! the signature is checked by [`agent::lifecycle::KeyRing`], the work is run by
+//! [`handle_wake`] is another door, where a server that keeps subscriptions wakes the runners of
+//! this process: a handler for axum, to be put wherever an application wants it. The signature is
+//! checked by [`agent::lifecycle::KeyRing`], the work is run by
 //! [`agent::lifecycle::WebhookDesk`].
 //!
 //! ```
@@ -21,10 +23,14 @@
 //! }
 //! ```
 
+mod actions;
 pub mod caps;
 mod problem;
+mod session_id;
 mod wake_door;
 
+pub use actions::{ActionError, Actions, Deed, Done, Door, Halt, Pass, Resolve, Say};
+pub use session_id::{BadSessionId, SessionId, TENANT};
 pub use wake_door::{WakeDoor, handle_wake};
 
 /// The guide's snippets, compiled.

@@ -5,9 +5,15 @@ use axum::{
     body::Body,
     response::{IntoResponse, Response},
 };
-use http::{HeaderValue, StatusCode, header};
+use bytes::Bytes;
+use http::{HeaderValue, Method, StatusCode, header};
+use serde_json::{Value, json};
+use server::Refusal;
 
-use crate::caps::{RETRY_AFTER_SECONDS, WAKE_BODY_BYTES_MAX};
+use crate::{
+    actions::ActionError,
+    caps::{RETRY_AFTER_SECONDS, WAKE_BODY_BYTES_MAX},
+};
 
 /// Why a request was not served.
 #[derive(Debug)]
@@ -75,22 +81,144 @@ impl From<NotVerified> for Problem {
 
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
-        let status = self.status();
-        let (code, title) = self.names();
-        let body = serde_json::json!({
-            "type": format!("urn:headwater:problem:{code}"),
-            "title": title,
-            "status": status.as_u16(),
-            "detail": self.detail(),
-        });
-        let mut response = Response::new(Body::from(body.to_string()));
-        *response.status_mut() = status;
-        let headers = response.headers_mut();
-        let problem = HeaderValue::from_static("application/problem+json");
-        headers.insert(header::CONTENT_TYPE, problem);
-        if status == StatusCode::SERVICE_UNAVAILABLE {
-            headers.insert(header::RETRY_AFTER, RETRY_AFTER_SECONDS.into());
-        }
-        response
+        written(self.status(), self.names(), &self.detail()).map(Body::from)
     }
+}
+
+/// Why a request at the door for actions was not served.
+#[derive(Debug)]
+pub(crate) enum Refused {
+    Action(ActionError),
+    Unauthorized(String),
+    Forbidden(String),
+    /// The server gives no tokens.
+    NoTokens,
+    NowhereKnown,
+    NoSuchName(String),
+    Method(Method),
+    NotJson(String),
+}
+
+impl Refused {
+    fn status(&self) -> StatusCode {
+        match self {
+            Self::Unauthorized(_) => StatusCode::UNAUTHORIZED,
+            Self::Forbidden(_) => StatusCode::FORBIDDEN,
+            Self::NoTokens
+            | Self::NowhereKnown
+            | Self::NoSuchName(_)
+            | Self::Action(ActionError::NoSession(_)) => StatusCode::NOT_FOUND,
+            Self::Method(_) => StatusCode::METHOD_NOT_ALLOWED,
+            Self::NotJson(_) => StatusCode::BAD_REQUEST,
+            Self::Action(error) => match error {
+                ActionError::Invalid { .. } => StatusCode::UNPROCESSABLE_ENTITY,
+                ActionError::TooLong { .. } => StatusCode::PAYLOAD_TOO_LARGE,
+                ActionError::IdTaken(_)
+                | ActionError::NotParked { .. }
+                | ActionError::Closed { .. } => StatusCode::CONFLICT,
+                _ => StatusCode::SERVICE_UNAVAILABLE,
+            },
+        }
+    }
+
+    /// The name that programs tell problems apart by, and the one for people.
+    fn names(&self) -> (&'static str, &'static str) {
+        match self {
+            Self::Unauthorized(_) => ("unauthorized", "Who are you?"),
+            Self::Forbidden(_) => ("forbidden", "This is not allowed"),
+            Self::NoTokens => ("no-tokens", "This server gives no tokens"),
+            Self::NowhereKnown => ("not-found", "There is nothing here"),
+            Self::NoSuchName(_) => ("bad-session-id", "No session has such a name"),
+            Self::Method(_) => ("method-not-allowed", "The method does not apply here"),
+            Self::NotJson(_) => ("bad-request", "The body is not JSON"),
+            Self::Action(error) => match error {
+                ActionError::NoSession(_) => ("session-not-found", "There is no such session"),
+                ActionError::Invalid { .. } => ("invalid", "The request cannot be done"),
+                ActionError::TooLong { .. } => ("too-large", "The request is too large"),
+                ActionError::IdTaken(_) => ("id-taken", "The id is taken"),
+                ActionError::NotParked { .. } => ("not-parked", "The call waits for no decision"),
+                ActionError::Closed { .. } => ("session-closed", "The session takes nothing"),
+                ActionError::Busy => ("overloaded", "There is too much to do"),
+                _ => ("unavailable", "The log cannot serve now"),
+            },
+        }
+    }
+
+    fn detail(&self) -> String {
+        match self {
+            Self::Action(error) => error.to_string(),
+            Self::Unauthorized(why) | Self::Forbidden(why) | Self::NoSuchName(why) => why.clone(),
+            Self::NoTokens => "ask whoever runs it for a token with the scope act".to_owned(),
+            Self::NowhereKnown => {
+                "PUT /v1/sessions/{id}, or POST to its messages, stop, resolve or token".to_owned()
+            }
+            Self::Method(wanted) => format!("use {wanted}"),
+            Self::NotJson(why) => format!("send a JSON object: {why}"),
+        }
+    }
+}
+
+impl From<ActionError> for Refused {
+    fn from(error: ActionError) -> Self {
+        Self::Action(error)
+    }
+}
+
+impl From<Refusal> for Refused {
+    fn from(refusal: Refusal) -> Self {
+        match refusal {
+            Refusal::Unknown(why) => Self::Unauthorized(why),
+            Refusal::Forbidden(why) => Self::Forbidden(why),
+        }
+    }
+}
+
+/// The answer to what was refused.
+pub(crate) fn response(refused: &Refused) -> http::Response<Bytes> {
+    let mut response = written(refused.status(), refused.names(), &refused.detail());
+    let headers = response.headers_mut();
+    match refused {
+        Refused::Unauthorized(_) => {
+            headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        Refused::Method(wanted) => {
+            if let Ok(allowed) = HeaderValue::from_str(wanted.as_str()) {
+                headers.insert(header::ALLOW, allowed);
+            }
+        }
+        _ => {}
+    }
+    response
+}
+
+/// An answer that nobody keeps.
+pub(crate) fn document(status: StatusCode, body: &Value) -> http::Response<Bytes> {
+    let mut response = http::Response::new(Bytes::from(body.to_string()));
+    *response.status_mut() = status;
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+}
+
+fn written(
+    status: StatusCode,
+    (code, title): (&'static str, &'static str),
+    detail: &str,
+) -> http::Response<Bytes> {
+    let body = json!({
+        "type": format!("urn:headwater:problem:{code}"),
+        "title": title,
+        "status": status.as_u16(),
+        "detail": detail,
+        "code": code,
+    });
+    let mut response = document(status, &body);
+    let headers = response.headers_mut();
+    let problem = HeaderValue::from_static("application/problem+json");
+    headers.insert(header::CONTENT_TYPE, problem);
+    if status == StatusCode::SERVICE_UNAVAILABLE {
+        headers.insert(header::RETRY_AFTER, RETRY_AFTER_SECONDS.into());
+    }
+    response
 }

@@ -3,10 +3,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use chat::{
-    ModelEvent,
-    machine::{Input, Machine, Start, Step},
-};
+use chat::machine::{Input, Machine, Start};
 use live::StreamDb;
 use log::Log;
 use sys::Cancellation;
@@ -17,18 +14,15 @@ use super::{
     Activity, AgentError,
     core::Core,
     news::News,
-    past::{Last, Past, Turn, chunks_of, runner_of},
-    tools::begin_again,
-    work::{Cancelled, Halt, Notes, Work},
+    past::{Last, Past, chunks_of, runner_of},
+    recovery::Left,
+    work::{Halt, Notes, Work},
 };
 use crate::{
-    caps::{FAILURES_PER_STEP_MAX, INBOX_BATCH_MAX, TAKEOVER_PATIENCE},
-    conversation::{Calls, answer_of, call_id_of, message_of},
+    caps::{INBOX_BATCH_MAX, TAKEOVER_PATIENCE},
+    conversation::{Calls, message_of},
     journal::{Journal, JournalError, Writes},
-    rows::{
-        self, CallStatus, CancelledBy, Effect, Generation, GenerationStatus, Message, Runner,
-        StepStatus, now,
-    },
+    rows::{self, Generation, GenerationStatus, Message, Runner, now},
     stream::Chunker,
 };
 
@@ -42,8 +36,8 @@ pub(super) struct Life {
     runner: Runner,
     /// Whether the runner before stopped in peace.
     was_released: bool,
-    /// Which life of the stream the runner before worked in.
-    inherited: bool,
+    /// Whether the runner before worked in the stream that this one was forked from.
+    was_forked: bool,
     news: News,
     machine: Option<Machine>,
     read_up_to: Option<u64>,
@@ -79,7 +73,7 @@ impl Life {
         let read = db.await_txid(txid.as_str(), TAKEOVER_PATIENCE).await;
         read.map_err(|error| unreadable(&error))?;
         let news = News::listen(&db, &core.name).map_err(|error| unreadable(&error))?;
-        let inherited = before.as_ref().is_some_and(|it| it.incarnation != core.incarnation);
+        let was_forked = before.as_ref().is_some_and(|it| it.incarnation != core.incarnation);
         let was_released = before.is_none_or(|it| it.released_at.is_some());
         Ok(Self {
             core,
@@ -89,7 +83,7 @@ impl Life {
             journal,
             runner,
             was_released,
-            inherited,
+            was_forked,
             news,
             machine: None,
             read_up_to: None,
@@ -173,24 +167,12 @@ impl Life {
 
     /// Begins a run of the machine with what was said.
     fn begin_run(&mut self, run_id: &str, said: Vec<chat::Message>) -> Result<(), Ended> {
-        let broken = |error: &dyn std::fmt::Display| {
-            Ended::Failed(AgentError::Journal(JournalError::BadRow(error.to_string())))
+        let Some(machine) = &mut self.machine else {
+            self.machine = Some(self.begun(run_id, said)?);
+            return Ok(());
         };
-        match &mut self.machine {
-            Some(machine) => {
-                machine.begin_again(run_id.into(), said).map_err(|error| broken(&error))?;
-            }
-            none => {
-                let start = Start {
-                    thread_id: self.address.to_string().into(),
-                    run_id: run_id.into(),
-                    parent_run_id: None,
-                    messages: said,
-                };
-                let machine = Machine::start(self.core.plan.clone(), start);
-                *none = Some(machine.map_err(|error| broken(&error))?.0);
-            }
-        }
+        let begun = machine.begin_again(run_id.into(), said);
+        begun.map_err(|error| JournalError::BadRow(error.to_string()))?;
         Ok(())
     }
 
@@ -254,81 +236,14 @@ impl Life {
     async fn go_on_with(&mut self, last: Last) -> Result<(), Ended> {
         let Last { generation, turns } = last;
         let first = turns.last().map_or(0, |turn| turn.step.first_chunk);
-        let (dead, next_chunk) =
-            chunks_of(&self.log, &self.address, &generation.id, first).await?;
-        let (inherited, was_released) = (self.inherited, self.was_released);
+        let (dead, next_chunk) = chunks_of(&self.log, &self.address, &generation.id, first).await?;
+        let left = Left { dead, was_released: self.was_released, was_forked: self.was_forked };
         let mut work = self.work_on(generation, next_chunk);
-        let mut writes = Writes::default();
         for turn in turns {
-            work.take_up(turn, &mut writes)?;
+            work.take_up(turn)?;
         }
-        let step = match work.step.as_ref().map(|step| step.status) {
-            Some(StepStatus::Started) => work.machine.next_step(),
-            _ => work.advance(&mut writes),
-        };
-        if inherited {
-            let reason = Some("the session was forked while this was under way".to_owned());
-            work.cancelled = Some(Cancelled { by: CancelledBy::Error, reason });
-        }
-        let step = work.begin_where_it_was(step, (&dead, was_released), writes).await?;
+        let step = work.begin_where_it_was(&left).await?;
         Ok(work.run(step).await?)
-    }
-}
-
-impl Work<'_> {
-    /// Feeds the machine a turn that was written down.
-    fn take_up(&mut self, turn: Turn, writes: &mut Writes) -> Result<(), JournalError> {
-        let Turn { step, said, calls } = turn;
-        let is_whole = step.status == StepStatus::Completed;
-        self.step = Some(step.clone());
-        if !is_whole {
-            return Ok(());
-        }
-        let mut events = said.first().map(ModelEvent::saying).unwrap_or_default();
-        let usage = step.usage.and_then(|usage| serde_json::from_value(usage).ok());
-        let stop = step.stop.and_then(|stop| serde_json::from_value(stop).ok());
-        events.extend(step.model.map(|model| ModelEvent::Answering { model: model.into() }));
-        events.extend(usage.map(ModelEvent::Usage));
-        events.extend(stop.map(ModelEvent::Stop));
-        for event in events {
-            self.feed(Input::Model(event))?;
-        }
-        self.feed(Input::ModelEnded)?;
-        self.calls = calls.into_iter().map(|row| (call_id_of(&row).to_owned(), row)).collect();
-        for answer in self.calls.values().filter_map(answer_of).collect::<Vec<_>>() {
-            if self.machine.answer_to(&answer.call_id).is_none() {
-                self.feed(Input::Tool(answer))?;
-            }
-        }
-        // What was fed is in the stream already.
-        self.chunker = Chunker::new(&self.generation.id, self.flushed);
-        let _ = writes;
-        Ok(())
-    }
-
-    /// Writes down that the work goes on here, and what becomes of what was under way.
-    async fn begin_where_it_was(
-        &mut self,
-        step: Step,
-        (dead, was_released): (&[u64], bool),
-        mut writes: Writes,
-    ) -> Result<Step, Halt> {
-        let step = match step {
-            Step::Done(_) => step,
-            Step::CallModel(_) if self.step.as_ref().is_some_and(|it| it.status == StepStatus::Started) => {
-                self.begin_attempt(!was_released, dead, &mut writes);
-                step
-            }
-            Step::CallModel(_) => step,
-            _ => {
-                self.begin_calls_again(was_released, &mut writes);
-                step
-            }
-        };
-        if !writes.is_empty() {
-            self.journal.commit(writes).await?;
-        }
-        self.give_up_if_worn_out(step).await
     }
 }
 

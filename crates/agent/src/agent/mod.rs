@@ -10,6 +10,7 @@ mod error;
 mod life;
 mod news;
 mod past;
+mod recovery;
 mod tools;
 mod turn;
 mod work;
@@ -22,11 +23,11 @@ use sys::{Cancellation, Canceller, Sys, Task};
 use tokio::sync::watch;
 use wire::Address;
 
+use self::{core::Core, life::Life};
 pub use self::{
     core::{Flush, Partial},
     error::AgentError,
 };
-use self::{core::Core, life::Life};
 use crate::caps::{AGENT_NAME_BYTES_MAX, AGENT_TURNS_DEFAULT, MODEL_SILENCE_DEFAULT};
 
 /// An agent. See [`Agent::builder`].
@@ -123,7 +124,7 @@ impl AgentBuilder {
     }
 
     /// Tools that the model may call. Those that do not run here become pending rows, for whoever
-    /// executes them: see [`ToolExecutor`](crate::ToolExecutor).
+    /// executes them.
     pub fn tools(mut self, tools: impl IntoIterator<Item = Tool>) -> Self {
         self.tools.extend(tools);
         self
@@ -249,8 +250,7 @@ enum Activity {
     Ended(Option<AgentError>),
 }
 
-/// An agent that runs. Dropping it ends it at once, as a crash would: whoever starts it again goes
-/// on.
+/// An agent that runs. Dropping it ends it as [`stop`](Self::stop) does, in the background.
 #[derive(Debug)]
 #[must_use = "an agent ends when it is dropped"]
 pub struct RunningAgent {
@@ -303,10 +303,9 @@ impl RunningAgent {
         self.task.join().await;
         ended
     }
-}
 
-impl Drop for RunningAgent {
-    fn drop(&mut self) {
+    /// Ends it at once and without a word, as a crash would.
+    pub fn abort(self) {
         self.task.abort();
     }
 }

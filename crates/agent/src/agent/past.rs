@@ -93,7 +93,10 @@ struct Rows {
 
 impl Rows {
     fn read(db: &StreamDb) -> Result<Self, DbError> {
-        fn all<R: Row>(db: &StreamDb, id: fn(&R) -> String) -> Result<BTreeMap<String, R>, DbError> {
+        fn all<R: Row>(
+            db: &StreamDb,
+            id: fn(&R) -> String,
+        ) -> Result<BTreeMap<String, R>, DbError> {
             let rows = db.rows::<R>()?.rows();
             Ok(rows.iter().map(|row| (id(row), (**row).clone())).collect())
         }

@@ -9,7 +9,7 @@ use chat::{
 };
 use futures_util::{FutureExt as _, StreamExt as _, future::BoxFuture, stream::FuturesUnordered};
 use serde_json::Value;
-use sys::{Canceller, Cancellation};
+use sys::{Cancellation, Canceller};
 
 use super::{
     news::Signal,
@@ -81,7 +81,7 @@ impl Work<'_> {
     }
 
     /// Whether a call runs with the agent, and not with an executor somewhere.
-    fn is_ours(&self, row: &ToolCall) -> bool {
+    pub(super) fn is_ours(&self, row: &ToolCall) -> bool {
         let tool = self.machine.tools().get(&row.name);
         tool.is_none_or(|tool| tool.spec().place == Place::Server)
     }
@@ -95,7 +95,8 @@ impl Work<'_> {
         let Some(tool) = self.machine.tools().get(&row.name).cloned() else {
             let why = format!("there is no tool {:?} here any more", row.name);
             let content = Content::Text(why);
-            let result = ToolResult { call_id: call_id.as_str().into(), content, end: CallEnd::Failed };
+            let result =
+                ToolResult { call_id: call_id.as_str().into(), content, end: CallEnd::Failed };
             return async move { (call_id, result) }.boxed();
         };
         let context = ToolContext::new(call_id.as_str(), batch.cancellation.clone())
@@ -241,7 +242,8 @@ impl Work<'_> {
         };
         let why = format!("nobody has answered the call of {:?} in time", row.name);
         let content = Content::Text(why);
-        let result = ToolResult { call_id: call_id.as_str().into(), content, end: CallEnd::Cancelled };
+        let result =
+            ToolResult { call_id: call_id.as_str().into(), content, end: CallEnd::Cancelled };
         if let Some(row) = self.calls.get_mut(&call_id) {
             row.cancelled_by = Some(CancelledBy::Timeout);
         }
@@ -249,7 +251,7 @@ impl Work<'_> {
     }
 
     /// Ends the generation while calls are open.
-    async fn cancel_calls(&mut self, cancelled: Cancelled) -> Result<Step, Halt> {
+    pub(super) async fn cancel_calls(&mut self, cancelled: Cancelled) -> Result<Step, Halt> {
         let (by, reason) = (cancelled.by, cancelled.reason.clone());
         self.cancelled = Some(cancelled);
         self.feed(Input::Cancel { reason })?;

@@ -126,6 +126,12 @@ impl Work<'_> {
         request: Arc<Request>,
         flights: &mut Flights,
     ) -> Result<Heard, Halt> {
+        if let Some(cancelled) = self.is_stopped() {
+            return Ok(Heard::Cancelled(cancelled));
+        }
+        if self.cancellation.is_cancelled() {
+            return Err(Halt::Stopped);
+        }
         let (_hangs_up, call) = Cancellation::new();
         let mut stream = self.core.model.call(request, call);
         let clock = self.core.sys.clock.clone();
@@ -230,7 +236,8 @@ impl Work<'_> {
         let clock = &self.core.sys.clock;
         let over = self.deadline.map(|at| clock.elapsed() + at.since(clock.unix_ms()));
         let is_waiting = flights.len() < FLIGHTS_MAX;
-        let flush_at = pending.since.filter(|_| is_waiting).map(|at| at + self.core.flush_patience());
+        let flush_at =
+            pending.since.filter(|_| is_waiting).map(|at| at + self.core.flush_patience());
         [over, flush_at].into_iter().flatten().fold(silent_at, Duration::min)
     }
 

@@ -22,7 +22,8 @@ use crate::{
     conversation::{args_of, call_row_id, parts_of, put_answer},
     journal::{Flight, Journal, JournalError, Writes},
     rows::{
-        CallStatus, CancelledBy, Chunk, Effect, Generation, GenerationStatus, Message, Role, Step as StepRow, StepStatus, ToolCall, now,
+        CallStatus, CancelledBy, Chunk, Effect, Generation, GenerationStatus, Message, Role,
+        Step as StepRow, StepStatus, ToolCall, now,
     },
     stream::Chunker,
 };
@@ -145,15 +146,22 @@ impl Work<'_> {
             Done::Finished { .. } => (GenerationStatus::Completed, None),
             Done::TurnsExhausted => {
                 let turns = self.machine.turns();
-                (GenerationStatus::Completed, Some(format!("ended after {turns} turns, the most that this agent takes")))
+                (
+                    GenerationStatus::Completed,
+                    Some(format!("ended after {turns} turns, the most that this agent takes")),
+                )
             }
             Done::Cancelled { .. } => {
                 let cancelled = self.cancelled.take();
-                generation.cancelled_by = Some(cancelled.as_ref().map_or(CancelledBy::User, |it| it.by));
+                generation.cancelled_by =
+                    Some(cancelled.as_ref().map_or(CancelledBy::User, |it| it.by));
                 (GenerationStatus::Cancelled, cancelled.and_then(|it| it.reason))
             }
             Done::Failed(failure) => (GenerationStatus::Failed, Some(failure.to_string())),
-            _ => (GenerationStatus::Failed, Some("ended in a way that this version does not know".to_owned())),
+            _ => (
+                GenerationStatus::Failed,
+                Some("ended in a way that this version does not know".to_owned()),
+            ),
         };
         generation.status = status;
         generation.error = error;
@@ -241,7 +249,11 @@ impl Work<'_> {
             row.message_id = Some(step.id.clone());
             if let Some(answer) = self.machine.answer_to(&call.id) {
                 put_answer(&mut row, answer, &now);
-                row.cancelled_by = self.cancelled.as_ref().filter(|_| row.status == CallStatus::Cancelled).map(|it| it.by);
+                row.cancelled_by = self
+                    .cancelled
+                    .as_ref()
+                    .filter(|_| row.status == CallStatus::Cancelled)
+                    .map(|it| it.by);
             }
             writes.insert(&row);
             self.calls.insert(call.id.to_string(), row);
@@ -294,8 +306,8 @@ impl Work<'_> {
     pub(super) fn worn_out(&self, why: &str) -> ModelError {
         let attempts = self.step.as_ref().map_or(0, |step| step.attempt);
         let provider = self.core.model.name().provider.clone();
-        let message = format!("gave up after {attempts} attempts that got nowhere; the last: {why}");
+        let message =
+            format!("gave up after {attempts} attempts that got nowhere; the last: {why}");
         ModelError::new(provider, ModelErrorKind::Unavailable, message)
     }
 }
-

@@ -162,14 +162,16 @@ impl Batch {
 
     /// The answers that are there.
     pub(super) fn answers(&self) -> impl Iterator<Item = &ToolResult> {
-        self.calls.iter().flat_map(|asked| match &asked.status {
-            Status::Answered(message) => message.parts.as_slice(),
-            Status::NeedsApproval | Status::Ready => &[],
-        })
-        .filter_map(|part| match part {
-            Part::ToolResult(result) => Some(result),
-            _ => None,
-        })
+        self.calls
+            .iter()
+            .flat_map(|asked| match &asked.status {
+                Status::Answered(message) => message.parts.as_slice(),
+                Status::NeedsApproval | Status::Ready => &[],
+            })
+            .filter_map(|part| match part {
+                Part::ToolResult(result) => Some(result),
+                _ => None,
+            })
     }
 
     /// The results, in the order of the calls.

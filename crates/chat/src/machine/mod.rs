@@ -184,11 +184,7 @@ impl Machine {
     ///
     /// # Errors
     /// If the run is not over, or nothing was said. Then nothing has changed.
-    pub fn begin_again(
-        &mut self,
-        run_id: Id,
-        said: Vec<Message>,
-    ) -> Result<Vec<Event>, NotOver> {
+    pub fn begin_again(&mut self, run_id: Id, said: Vec<Message>) -> Result<Vec<Event>, NotOver> {
         if !matches!(self.state.phase, Phase::Done(_)) || said.is_empty() {
             return Err(NotOver);
         }

@@ -1,9 +1,9 @@
 //! What holds for every run. A failing one prints its seed.
 
 use chat::{
-    StopReason, Structured, Transcript,
+    Message, ModelEvent, Role, StopReason, Structured, Transcript,
     caps::TURNS_MAX,
-    machine::{Done, Plan, Strategy},
+    machine::{Done, Input, Machine, Plan, Start, Step, Strategy},
 };
 
 use crate::play::{Dice, Play, Played, call_turn, plan, random_start, random_turns, with_output};
@@ -95,4 +95,65 @@ fn no_strategy_goes_on_for_ever() {
     play.plan.strategy = Strategy::when(|_| true);
     let played = play.play();
     assert_eq!(played.requests, TURNS_MAX as usize);
+}
+
+fn start(messages: Vec<Message>) -> Machine {
+    let run_id = "run".into();
+    let start = Start { thread_id: "thread".into(), run_id, parent_run_id: None, messages };
+    Machine::start(plan(), start).unwrap().0
+}
+
+#[test]
+fn a_turn_that_was_written_down_is_said_again_exactly() {
+    let mut count = 0;
+    for seed in 0..SEEDS {
+        let said = play(seed, 1, false).messages;
+        let by_model = |it: &&Message| it.role == Role::Assistant && it.id.starts_with("run:");
+        for message in said.iter().filter(by_model) {
+            let mut machine = start(vec![Message::text("m", Role::User, "hi")]);
+            for event in ModelEvent::saying(message) {
+                machine.feed(Input::Model(event), &mut Vec::new()).unwrap();
+            }
+            machine.feed(Input::ModelEnded, &mut Vec::new()).unwrap();
+            assert_eq!(machine.messages()[1].parts, message.parts, "seed {seed}");
+            count += 1;
+        }
+    }
+    assert!(count > 1_000, "{count} turns are too few to tell");
+}
+
+#[test]
+fn another_run_of_the_same_machine_is_a_run_of_the_whole_conversation() {
+    let hi = |id: &str| Message::text(id, Role::User, "hi");
+    let mut machine = start(vec![hi("m1")]);
+    assert!(machine.begin_again("run2".into(), vec![hi("m2")]).is_err(), "it is not over");
+    let mut events = Vec::new();
+    for event in ModelEvent::saying(&Message::text("x", Role::Assistant, "hello")) {
+        machine.feed(Input::Model(event), &mut events).unwrap();
+    }
+    machine.feed(Input::ModelEnded, &mut events).unwrap();
+    assert!(machine.begin_again("run2".into(), Vec::new()).is_err(), "nothing was said");
+    machine.begin_again("run2".into(), vec![hi("m2")]).unwrap();
+
+    let whole = machine.messages().iter().map(|it| Message::clone(it)).collect();
+    let (Step::CallModel(again), Step::CallModel(fresh)) =
+        (machine.next_step(), start(whole).next_step())
+    else {
+        panic!("both ask the model");
+    };
+    assert_eq!(again, fresh);
+}
+
+#[test]
+fn a_model_that_is_asked_again_begins_anew() {
+    let mut machine = start(vec![Message::text("m", Role::User, "hi")]);
+    let asked = machine.next_step();
+    let half = ModelEvent::saying(&Message::text("x", Role::Assistant, "half"));
+    for event in half.into_iter().take(2) {
+        machine.feed(Input::Model(event), &mut Vec::new()).unwrap();
+    }
+    machine.ask_again();
+    assert_eq!(machine.next_step(), asked);
+    machine.feed(Input::ModelEnded, &mut Vec::new()).unwrap();
+    assert_eq!(machine.messages().len(), 1, "what was said was never said");
 }

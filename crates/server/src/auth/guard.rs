@@ -7,12 +7,14 @@ use sys::Sys;
 use wire::StreamPath;
 
 use crate::{
-    auth::{Access, Auth, Tokens, jwt::Verifier, keys::Keys, scope::Scope},
+    auth::{Access, Auth, Issuer, Tokens, jwt::Verifier, keys::Keys, scope::Scope},
     files::{self, BadFile},
     names,
     problem::{Kind, Problem},
     request::single,
 };
+
+const NO_TOKEN: &str = "send a token as Authorization: Bearer <token>";
 
 /// Auth settings that nobody could be let in by.
 #[derive(Debug, thiserror::Error)]
@@ -34,8 +36,15 @@ pub enum BadAuth {
 
 /// Whom the server knows.
 #[derive(Debug)]
-pub(crate) enum Guard {
-    /// Everybody may do everything.
+pub(crate) struct Guard {
+    door: Door,
+    /// Whose tokens are good, too.
+    issuer: Option<Arc<Issuer>>,
+}
+
+#[derive(Debug)]
+enum Door {
+    /// Everybody may do everything who does not show a token.
     Open,
     /// Bearers of a token.
     Tokens(Box<Known>),
@@ -43,7 +52,7 @@ pub(crate) enum Guard {
 
 /// How tokens are known.
 #[derive(Debug)]
-pub(crate) struct Known {
+struct Known {
     keys: Keys,
     verifier: Option<Verifier>,
 }
@@ -58,9 +67,13 @@ pub(crate) enum Client {
 }
 
 impl Guard {
-    pub(crate) async fn new(sys: &Sys, auth: &Auth) -> Result<Self, BadAuth> {
+    pub(crate) async fn new(
+        sys: &Sys,
+        auth: &Auth,
+        issuer: Option<Arc<Issuer>>,
+    ) -> Result<Self, BadAuth> {
         let tokens = match auth {
-            Auth::None => return Ok(Self::Open),
+            Auth::None => return Ok(Self { door: Door::Open, issuer }),
             Auth::Tokens(Tokens { keys: None, jwt: None }) => return Err(BadAuth::Nobody),
             Auth::Tokens(tokens) => tokens,
         };
@@ -72,26 +85,37 @@ impl Guard {
             Some(jwt) => Some(Verifier::new(jwt, &files::read(sys, &jwt.key).await?)?),
             None => None,
         };
-        Ok(Self::Tokens(Box::new(Known { keys, verifier })))
+        Ok(Self { door: Door::Tokens(Box::new(Known { keys, verifier })), issuer })
     }
 
     /// True if everybody may read everything, so that shared caches may keep it.
     pub(crate) fn is_open(&self) -> bool {
-        matches!(self, Self::Open)
+        matches!(self.door, Door::Open)
     }
 
     pub(crate) fn identify(&self, headers: &HeaderMap) -> Result<Client, Problem> {
-        let Self::Tokens(known) = self else { return Ok(Client::Anybody) };
+        if self.issuer.is_none() && self.is_open() {
+            return Ok(Client::Anybody);
+        }
         let header = single(headers, &header::AUTHORIZATION)?;
-        let Some(token) = header.and_then(bearer) else {
-            return Err(unauthorized("send a token as Authorization: Bearer <token>"));
-        };
-        let signed = || known.verifier.as_ref().and_then(|verifier| verifier.verify(token));
-        known
-            .keys
-            .find(token)
-            .or_else(signed)
+        match (header, &self.door) {
+            (None, Door::Open) => return Ok(Client::Anybody),
+            (None, Door::Tokens(_)) => return Err(unauthorized(NO_TOKEN)),
+            (Some(_), _) => {}
+        }
+        let token = header.and_then(bearer).ok_or_else(|| unauthorized(NO_TOKEN))?;
+        let issued = self.issuer.as_ref().and_then(|issuer| issuer.verify(token));
+        issued
+            .or_else(|| self.door.find(token))
             .ok_or_else(|| unauthorized("the token is unknown or has expired; get a new one"))
+    }
+}
+
+impl Door {
+    fn find(&self, token: &str) -> Option<Client> {
+        let Self::Tokens(known) = self else { return None };
+        let signed = || known.verifier.as_ref().and_then(|verifier| verifier.verify(token));
+        known.keys.find(token).or_else(signed)
     }
 }
 

@@ -45,9 +45,9 @@ pub(crate) struct Verifier {
 }
 
 #[derive(Deserialize)]
-struct Claims {
-    sub: Option<String>,
-    scopes: Vec<Scope>,
+pub(super) struct Claims {
+    pub(super) sub: Option<String>,
+    pub(super) scopes: Vec<Scope>,
 }
 
 impl Verifier {

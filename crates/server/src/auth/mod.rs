@@ -1,6 +1,7 @@
 //! Auth: who a client is, and what it may do.
 
 mod guard;
+mod issuer;
 mod jwt;
 mod keys;
 mod scope;
@@ -9,8 +10,9 @@ use std::path::PathBuf;
 
 pub use guard::BadAuth;
 pub(crate) use guard::{Client, Guard};
+pub use issuer::Issuer;
 pub use jwt::{Jwt, JwtAlgorithm};
-pub(crate) use scope::Access;
+pub use scope::{Access, Scope};
 
 /// Who may use a server.
 #[derive(Clone, Debug, Default)]

@@ -3,27 +3,30 @@
 use std::fmt;
 
 use http::Method;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use wire::{Glob, StreamPath};
 
 /// What a request does to a stream.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum Access {
+pub enum Access {
     /// GET and HEAD.
     Read,
     /// PUT and POST.
     Write,
     /// DELETE, which also erases and trims.
     Admin,
+    /// What a [`crate::Neighbour`] does to it for the client, and nothing else.
+    Act,
 }
 
 /// A permission that a token carries.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, try_from = "Text")]
-pub(crate) struct Scope {
-    glob: Glob,
-    allow: Vec<Access>,
+pub struct Scope {
+    #[serde(serialize_with = "as_text")]
+    pub(super) glob: Glob,
+    pub(super) allow: Vec<Access>,
 }
 
 /// A scope as it is written.
@@ -70,6 +73,11 @@ impl fmt::Display for Access {
             Self::Read => "read",
             Self::Write => "write",
             Self::Admin => "admin",
+            Self::Act => "act",
         })
     }
+}
+
+fn as_text<S: serde::Serializer>(glob: &Glob, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(glob.as_str())
 }

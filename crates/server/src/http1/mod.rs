@@ -250,10 +250,10 @@ impl<I: AsyncRead + AsyncWrite + Unpin + Send> Conversation<I> {
 
     /// False if the client left before the end of the answer.
     async fn send(&mut self, response: Response<Body>, manner: Manner) -> io::Result<bool> {
-        let everywhere = self.service.cors.block();
+        let everywhere = self.service.cors.block(response.body().audience);
         let delivery = self.pen.head(&response, manner, everywhere, &self.service.sys.clock);
         // Its load is given back when all of it is sent.
-        let Body { matter, load: _load } = response.into_body();
+        let Body { matter, load: _load, audience: _ } = response.into_body();
         let went_well = match (delivery, matter) {
             (Delivery::Nothing, _) | (_, Matter::Empty) => self.put().await.map(|()| true),
             (_, Matter::Full(bytes)) => {

@@ -281,6 +281,10 @@ impl Problem {
         self.with(name, value)
     }
 
+    pub(crate) fn detail(&self) -> &str {
+        &self.0.detail
+    }
+
     pub(crate) fn kind(&self) -> Kind {
         self.0.kind
     }

@@ -28,16 +28,28 @@ pub(crate) async fn receive<'a>(
     service: &'a Service,
     body: Incoming<'_>,
 ) -> Result<Received<'a>, Problem> {
+    let bytes_max = service.settings.limits.body_bytes_max;
+    receive_at_most(service, body, bytes_max, "split it into several appends").await
+}
+
+/// The same, for a body that is smaller than any may be, with the advice for one that is not.
+pub(crate) async fn receive_at_most<'a>(
+    service: &'a Service,
+    body: Incoming<'_>,
+    bytes_max: usize,
+    advice: &'static str,
+) -> Result<Received<'a>, Problem> {
     let limits = &service.settings.limits;
+    let bound = Bound { bytes_max: bytes_max.min(limits.body_bytes_max), advice };
     let announced = usize::try_from(body.announced()).unwrap_or(usize::MAX);
-    if announced > limits.body_bytes_max {
-        return Err(too_large(service));
+    if announced > bound.bytes_max {
+        return Err(bound.exceeded());
     }
     let share = service.inflight.share();
     if body.is_done() {
         return Ok(Received { bytes: Bytes::new(), _share: share });
     }
-    let mut reading = pin!(collect(service, body, share, announced));
+    let mut reading = pin!(collect(service, body, share, announced, bound));
     // A short body comes with its head, or right after it: no need for a timer.
     if let Some(received) = within_a_turn(reading.as_mut()).await {
         return received;
@@ -57,13 +69,14 @@ async fn collect<'a>(
     mut body: Incoming<'_>,
     mut share: Share<'a>,
     announced: usize,
+    bound: Bound,
 ) -> Result<Received<'a>, Problem> {
     let mut bytes = BytesMut::with_capacity(announced);
     while !body.is_done() {
         let before = bytes.len();
         body.read(&mut bytes).await.map_err(|error| unreadable(&error))?;
-        if bytes.len() > service.settings.limits.body_bytes_max {
-            return Err(too_large(service));
+        if bytes.len() > bound.bytes_max {
+            return Err(bound.exceeded());
         }
         grow(service, &mut share, bytes.len() - before)?;
     }
@@ -101,8 +114,17 @@ async fn within_a_turn<F: Future>(mut future: Pin<&mut F>) -> Option<F::Output> 
     .await
 }
 
-fn too_large(service: &Service) -> Problem {
-    let max = service.settings.limits.body_bytes_max;
-    let detail = format!("the body must have at most {max} bytes; split it into several appends");
-    Problem::new(Kind::TooLarge, detail)
+/// How large a body may be, and what to do about one that is larger.
+#[derive(Clone, Copy)]
+struct Bound {
+    bytes_max: usize,
+    advice: &'static str,
+}
+
+impl Bound {
+    fn exceeded(self) -> Problem {
+        let Self { bytes_max, advice } = self;
+        let detail = format!("the body must have at most {bytes_max} bytes; {advice}");
+        Problem::new(Kind::TooLarge, detail)
+    }
 }

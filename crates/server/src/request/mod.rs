@@ -6,7 +6,7 @@ mod incoming;
 mod messages;
 mod params;
 
-pub(crate) use body::{Received, receive};
+pub(crate) use body::{Received, receive, receive_at_most};
 pub(crate) use headers::{Framing, closing, content_type, framing, parsed, single};
 pub(crate) use incoming::Incoming;
 pub(crate) use messages::messages;

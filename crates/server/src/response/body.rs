@@ -26,6 +26,17 @@ pub(crate) struct Body {
     pub(crate) matter: Matter,
     /// Its part of the bytes of all answers under way, given back with it.
     pub(crate) load: Option<Load>,
+    pub(crate) audience: Audience,
+}
+
+/// Which web pages may read an answer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Audience {
+    /// Those that the settings name.
+    #[default]
+    AsSet,
+    /// Those that this address serves.
+    SameOrigin,
 }
 
 /// What a body is made of.
@@ -55,7 +66,7 @@ impl From<Content> for Matter {
 
 impl From<Matter> for Body {
     fn from(matter: Matter) -> Self {
-        Self { matter, load: None }
+        Self { matter, load: None, audience: Audience::AsSet }
     }
 }
 

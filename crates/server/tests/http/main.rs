@@ -11,6 +11,7 @@ mod follow;
 mod http1;
 mod limits;
 mod list;
+mod neighbour;
 mod observe;
 mod protocols;
 mod read;

@@ -1,0 +1,155 @@
+//! What was left unfinished goes on: the machine is fed what was written down, and what was under
+//! way is begun again, parked, or given up.
+
+use chat::{
+    CallEnd, ModelEvent, ToolResult,
+    agui::Content,
+    machine::{Input, Step},
+};
+
+use super::{
+    past::Turn,
+    tools::begin_again,
+    work::{Cancelled, Halt, Work},
+};
+use crate::{
+    caps::FAILURES_PER_STEP_MAX,
+    conversation::{answer_of, call_id_of, put_answer},
+    journal::{JournalError, Writes},
+    rows::{CallStatus, CancelledBy, Chunk, Effect, StepStatus, ToolCall, now},
+    stream::Chunker,
+};
+
+/// What the runner before has left.
+pub(super) struct Left {
+    /// Chunks of an attempt that died.
+    pub(super) dead: Vec<u64>,
+    /// Whether it stopped in peace.
+    pub(super) was_released: bool,
+    /// Whether it worked in the stream that this one was forked from.
+    pub(super) was_forked: bool,
+}
+
+impl Work<'_> {
+    /// Feeds the machine a turn that was written down.
+    pub(super) fn take_up(&mut self, turn: Turn) -> Result<(), JournalError> {
+        let Turn { step, said, calls } = turn;
+        self.step = Some(step.clone());
+        if step.status != StepStatus::Completed {
+            return Ok(());
+        }
+        let mut events = said.first().map(ModelEvent::saying).unwrap_or_default();
+        let usage = step.usage.and_then(|usage| serde_json::from_value(usage).ok());
+        let stop = step.stop.and_then(|stop| serde_json::from_value(stop).ok());
+        events.extend(step.model.map(|model| ModelEvent::Answering { model: model.into() }));
+        events.extend(usage.map(ModelEvent::Usage));
+        events.extend(stop.map(ModelEvent::Stop));
+        for event in events {
+            self.feed(Input::Model(event))?;
+        }
+        self.feed(Input::ModelEnded)?;
+        self.calls = calls.into_iter().map(|row| (call_id_of(&row).to_owned(), row)).collect();
+        for answer in self.calls.values().filter_map(answer_of).collect::<Vec<_>>() {
+            if self.machine.answer_to(&answer.call_id).is_none() {
+                self.feed(Input::Tool(answer))?;
+            }
+        }
+        // What was fed is in the stream already.
+        self.chunker = Chunker::new(&self.generation.id, self.flushed);
+        Ok(())
+    }
+
+    /// Writes down that the work goes on here, and what becomes of what was under way.
+    pub(super) async fn begin_where_it_was(&mut self, left: &Left) -> Result<Step, Halt> {
+        let is_asking = self.step.as_ref().is_some_and(|step| step.status == StepStatus::Started);
+        let mut writes = Writes::default();
+        let step = match is_asking {
+            true => self.machine.next_step(),
+            // As a rule it is there; but an agent may be given another limit of turns.
+            false => self.advance(&mut writes),
+        };
+        match &step {
+            Step::CallModel(_) if is_asking => {
+                let failures = self.step.as_ref().map_or(0, |step| step.failures);
+                let is_worn_out = !left.was_released && failures + 1 >= FAILURES_PER_STEP_MAX;
+                if is_worn_out || left.was_forked {
+                    return self.end_dead_attempt(left).await;
+                }
+                self.begin_attempt(!left.was_released, &left.dead, &mut writes);
+            }
+            Step::CallTools(_) | Step::AwaitClientTools(_) if left.was_forked => {
+                return self.cancel_calls(forked()).await;
+            }
+            Step::CallTools(_) => self.begin_calls_again(&mut writes)?,
+            _ => {}
+        }
+        if !writes.is_empty() {
+            self.journal.commit(writes).await?;
+        }
+        Ok(self.machine.next_step())
+    }
+
+    /// Ends a generation whose last attempt died: too often, or in another stream.
+    async fn end_dead_attempt(&mut self, left: &Left) -> Result<Step, Halt> {
+        let mut writes = Writes::default();
+        for index in &left.dead {
+            writes.delete_chunk(&Chunk::id_of(&self.generation.id, *index));
+        }
+        if !writes.is_empty() {
+            self.journal.commit(writes).await?;
+        }
+        let input = match left.was_forked {
+            true => {
+                let cancelled = forked();
+                let reason = cancelled.reason.clone();
+                self.cancelled = Some(cancelled);
+                Input::Cancel { reason }
+            }
+            false => Input::ModelFailed(self.worn_out("the process ended")),
+        };
+        let (next, flight) = self.end_turn(input)?;
+        flight.await?;
+        Ok(next)
+    }
+
+    /// Calls whose runner is gone: what may run again does, what must not is parked.
+    fn begin_calls_again(&mut self, writes: &mut Writes) -> Result<(), JournalError> {
+        let (runner, now) = (self.core.runner.clone(), now(&self.core.sys));
+        let is_open = |row: &ToolCall| row.status == CallStatus::Executing && self.is_ours(row);
+        let open = self.calls.iter().filter(|(_, row)| is_open(row));
+        let open: Vec<_> = open.map(|(call_id, _)| call_id.clone()).collect();
+        for call_id in open {
+            let Some(row) = self.calls.get_mut(&call_id) else { continue };
+            if row.effect == Effect::Once {
+                row.status = CallStatus::Parked;
+                row.updated_at.clone_from(&now);
+            } else if row.attempt < FAILURES_PER_STEP_MAX {
+                begin_again(row, &runner, &now);
+            } else {
+                let why = format!("the process ended {} times while this ran", row.attempt);
+                let content = Content::Text(why);
+                let call_id = call_id.as_str().into();
+                let answer = ToolResult { call_id, content, end: CallEnd::Failed };
+                put_answer(row, &answer, &now);
+                writes.update(row);
+                self.feed(Input::Tool(answer))?;
+                continue;
+            }
+            writes.update(row);
+        }
+        let _ = self.advance_unless_waiting(writes);
+        Ok(())
+    }
+
+    /// Begins the next step if every call has its answer now.
+    fn advance_unless_waiting(&mut self, writes: &mut Writes) -> Option<Step> {
+        let waits =
+            matches!(self.machine.next_step(), Step::CallTools(_) | Step::AwaitClientTools(_));
+        (!waits).then(|| self.advance(writes))
+    }
+}
+
+fn forked() -> Cancelled {
+    let reason = Some("the session was forked while this was under way".to_owned());
+    Cancelled { by: CancelledBy::Error, reason }
+}

@@ -1,0 +1,11 @@
+//! An agent in a session: what it writes, and how it goes on.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod answers;
+mod bounds;
+mod fences;
+mod flat;
+mod goes_on;
+mod stops;
+mod support;
+mod tools;

@@ -1,0 +1,118 @@
+//! Neighbours: whoever serves other paths of the same address. The server tells them who asks, and
+//! knows nothing of what they answer.
+
+use std::{fmt, sync::Arc};
+
+use bytes::Bytes;
+use http::{Response, header, request::Parts, uri::Authority};
+use log::Answer;
+use wire::StreamPath;
+
+use crate::{
+    Access,
+    auth::Client,
+    call::{self, Peer},
+    problem::{Kind, Problem},
+    request::{Incoming, receive_at_most},
+    response::{Audience, Body, Content, Matter},
+    service::Service,
+};
+
+/// Answers requests whose path is none of the server's own. Its answers carry no permission for
+/// web pages of other origins.
+pub trait Neighbour: Send + Sync + fmt::Debug + 'static {
+    /// Bytes that the body of a request may have; a larger one is refused before it is read.
+    fn body_bytes_max(&self) -> usize;
+
+    /// Answers a request. It is dropped where it stands if the client leaves.
+    fn answer(&self, visit: Visit) -> Answer<'_, Response<Bytes>>;
+}
+
+/// A request, read as a whole.
+#[derive(Debug)]
+pub struct Visit {
+    /// Method, address and headers.
+    pub head: Parts,
+    /// The body.
+    pub body: Bytes,
+    /// Who asks.
+    pub visitor: Visitor,
+}
+
+/// Who asks, and what the server lets it do.
+#[derive(Debug)]
+pub struct Visitor(Result<Client, Problem>);
+
+/// Why somebody may not do something.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// It shows no token, or one that is not good.
+    #[error("{0}")]
+    Unknown(String),
+    /// Its token does not allow it.
+    #[error("{0}")]
+    Forbidden(String),
+}
+
+impl Visit {
+    /// The host that the client believes to talk to, as it stands in the request.
+    #[must_use]
+    pub fn host(&self) -> Option<&str> {
+        let authority = self.head.uri.authority().map(Authority::as_str);
+        authority.or_else(|| self.head.headers.get(header::HOST)?.to_str().ok())
+    }
+}
+
+impl Visitor {
+    /// The name of a bearer whose token allows this. Those who show none are refused, also where
+    /// the server itself asks for none.
+    ///
+    /// # Errors
+    /// [`Refusal`] says what is missing.
+    pub fn require(&self, access: Access, path: &StreamPath) -> Result<&str, Refusal> {
+        let client = self.0.as_ref().map_err(refusal)?;
+        let name = client.name().ok_or_else(|| {
+            Refusal::Unknown("this needs a token: Authorization: Bearer <token>".to_owned())
+        })?;
+        client.require(access, path).map_err(|problem| refusal(&problem))?;
+        Ok(name)
+    }
+
+    /// Whether the server itself would let it do this to the stream.
+    ///
+    /// # Errors
+    /// [`Refusal`] says what is missing.
+    pub fn may(&self, access: Access, path: &StreamPath) -> Result<(), Refusal> {
+        let client = self.0.as_ref().map_err(refusal)?;
+        client.require(access, path).map_err(|problem| refusal(&problem))
+    }
+}
+
+fn refusal(problem: &Problem) -> Refusal {
+    let detail = problem.detail().to_owned();
+    match problem.kind() {
+        Kind::Forbidden => Refusal::Forbidden(detail),
+        _ => Refusal::Unknown(detail),
+    }
+}
+
+/// Lets a neighbour answer, within the limits of the server.
+pub(crate) async fn visit(
+    service: &Arc<Service>,
+    peer: Peer,
+    head: &Parts,
+    body: Incoming<'_>,
+    neighbour: &dyn Neighbour,
+) -> Result<Response<Body>, Problem> {
+    let client = service.guard.identify(&head.headers);
+    let name = client.as_ref().ok().and_then(Client::name);
+    call::admit(service, peer, head, name)?;
+    let bytes_max = neighbour.body_bytes_max();
+    let body = receive_at_most(service, body, bytes_max, "make it smaller").await?;
+    let visit = Visit { head: head.clone(), body: body.bytes.clone(), visitor: Visitor(client) };
+    let response = neighbour.answer(visit).await;
+    Ok(response.map(|bytes| Body {
+        audience: Audience::SameOrigin,
+        ..Body::from(Matter::from(Content::Whole(bytes)))
+    }))
+}

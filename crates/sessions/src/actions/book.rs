@@ -1,0 +1,169 @@
+//! The book of a session: the little of it that decides whether something may be done.
+
+use std::collections::{HashMap, HashSet};
+
+use agent::rows::{
+    CallStatus, Generation, GenerationStatus, Message, Resolution, Role, Stop, ToolCall,
+};
+use live::Row;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use sha2::{Digest as _, Sha256};
+use state::{Entry, Json, Start, Tick, Ticks, Write};
+use wire::{Offset, Position};
+
+/// What was written under an id.
+type Print = [u8; 32];
+
+/// A fold of a session, as far as it was read.
+#[derive(Debug, Default)]
+pub(crate) struct Book {
+    ticks: Ticks,
+    /// What people wrote, by type and id.
+    entries: HashMap<(&'static str, Box<str>), Entered>,
+    calls: HashMap<Box<str>, Call>,
+    /// Generations that have not ended.
+    open: HashSet<Box<str>>,
+    /// The newest message of a person.
+    heard: Option<Position>,
+    /// How far agents have read.
+    read_up_to: Option<Position>,
+}
+
+/// Something that is in the stream.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Entered {
+    print: Print,
+    /// The offset after it.
+    pub(super) offset: Offset,
+}
+
+/// A call, and whether somebody has decided on its attempt.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Parked {
+    pub(super) status: CallStatus,
+    pub(super) attempt: u32,
+    pub(super) is_decided: bool,
+}
+
+#[derive(Debug, Default)]
+struct Call {
+    state: Option<(CallStatus, u32)>,
+    decided: HashSet<u32>,
+}
+
+impl Book {
+    /// Takes one message that stands at a position, and ends before `after`.
+    pub(super) fn read(&mut self, position: Position, message: &[u8], after: Offset) {
+        // What people wrote is one message each, so what ends here is where it stands.
+        if let Some(tick) = self.ticks.push(position, message) {
+            self.apply(&tick);
+        }
+        self.note(message, after);
+    }
+
+    /// There is nothing more for now.
+    pub(super) fn up_to_date(&mut self) {
+        if let Some(tick) = self.ticks.up_to_date() {
+            self.apply(&tick);
+        }
+    }
+
+    pub(super) fn entered(&self, type_name: &'static str, id: &str) -> Option<Entered> {
+        self.entries.get(&(type_name, id.into())).copied()
+    }
+
+    pub(super) fn call(&self, id: &str) -> Option<Parked> {
+        let call = self.calls.get(id)?;
+        let (status, attempt) = call.state?;
+        Some(Parked { status, attempt, is_decided: call.decided.contains(&attempt) })
+    }
+
+    /// Whether an agent should look at it: something was said that nobody has read, or something
+    /// was begun and not ended.
+    pub(crate) fn has_work(&self) -> bool {
+        !self.open.is_empty() || self.heard > self.read_up_to
+    }
+
+    /// Remembers what a person wrote under its id; the first of an id stays.
+    fn note(&mut self, message: &[u8], offset: Offset) {
+        let state::Body::Change(change) = state::decode(message).body else { return };
+        let types = [Message::NAME, Stop::NAME, Resolution::NAME];
+        let Some(type_name) = types.into_iter().find(|name| *name == change.type_name) else {
+            return;
+        };
+        let Some(value) = change.value.and_then(|raw| serde_json::from_str(raw.get()).ok()) else {
+            return;
+        };
+        let entered = Entered { print: print(value), offset };
+        self.entries.entry((type_name, change.key.into())).or_insert(entered);
+    }
+
+    fn apply(&mut self, tick: &Tick) {
+        if tick.start == Start::Snapshot {
+            self.calls.clear();
+            self.open.clear();
+        }
+        for (position, entry) in tick.entries() {
+            if let Entry::Write(write) = entry {
+                self.write(*position, write);
+            }
+        }
+    }
+
+    fn write(&mut self, position: Position, write: &Write) {
+        let (key, value) = (write.key.as_str(), write.value.as_ref());
+        match write.type_name.as_str() {
+            name if name == Message::NAME => {
+                let is_heard = |row: &Message| row.role == Role::User;
+                if row::<Message>(value).as_ref().is_some_and(is_heard) {
+                    let made = write.past.as_ref().map_or(position, |past| past.inserted);
+                    self.heard = self.heard.max(Some(made));
+                }
+            }
+            name if name == Generation::NAME => self.generation(key, row(value)),
+            name if name == ToolCall::NAME => {
+                let row: Option<ToolCall> = row(value);
+                let call = self.calls.entry(key.into()).or_default();
+                call.state = row.map(|row| (row.status, row.attempt));
+            }
+            name if name == Resolution::NAME => {
+                let Some(row) = row::<Resolution>(value) else { return };
+                let call = self.calls.entry(row.tool_call_id.into()).or_default();
+                call.decided.insert(row.attempt);
+            }
+            _ => {}
+        }
+    }
+
+    fn generation(&mut self, key: &str, row: Option<Generation>) {
+        let Some(row) = row else { return drop(self.open.remove(key)) };
+        self.read_up_to = self.read_up_to.max(Some(Position::new(row.read_up_to)));
+        match row.status {
+            GenerationStatus::Pending | GenerationStatus::Generating => {
+                self.open.insert(key.into());
+            }
+            _ => drop(self.open.remove(key)),
+        }
+    }
+}
+
+impl Entered {
+    /// Whether this is what was written, whenever that was.
+    pub(super) fn is(&self, row: &Value) -> bool {
+        self.print == print(row.clone())
+    }
+}
+
+/// Tells rows apart, but for the time they were written at.
+fn print(mut row: Value) -> Print {
+    if let Some(row) = row.as_object_mut() {
+        row.remove("createdAt");
+        row.sort_keys();
+    }
+    Sha256::digest(row.to_string()).into()
+}
+
+fn row<R: DeserializeOwned>(value: Option<&Json>) -> Option<R> {
+    value?.read().ok()
+}
