@@ -45,6 +45,9 @@ export function openSession(id: string): Session {
   const collections = db.collections as unknown as Collections
   const growth = new Growth(collections.chunks)
   const actions = new Actions(sessionUrl, access, collections.messages)
+  connection.subscribe(() => {
+    if (connection.get() === "outrun") location.reload()
+  })
   // It only ends with the page, and `connection` tells how it goes.
   db.preload().catch(() => undefined)
   return { id, me, collections, growth, actions, connection, close: () => db.close() }

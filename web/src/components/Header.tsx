@@ -6,6 +6,7 @@ const WORDS: Record<Connection, string> = {
   connecting: "Connecting…",
   live: "",
   reconnecting: "Reconnecting…",
+  outrun: "Reload the page to go on",
   gone: "This session is gone",
 }
 
