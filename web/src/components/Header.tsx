@@ -7,7 +7,7 @@ const WORDS: Record<Connection, string> = {
   live: "",
   reconnecting: "Reconnecting…",
   outrun: "Reload the page to go on",
-  gone: "This session is gone",
+  gone: "There is no such session",
 }
 
 export function Header({ id, connection }: { id: string; connection: Connection }) {
