@@ -65,7 +65,7 @@ export function App({ session }: { session: Session }) {
   )
 }
 
-function useConversation({ collections, actions }: Session): Conversation {
+function useConversation({ collections, actions, me }: Session): Conversation {
   const { data: messages } = useLiveQuery(collections.messages)
   const { data: generations } = useLiveQuery(collections.generations)
   const { data: steps } = useLiveQuery(collections.steps)
@@ -74,7 +74,7 @@ function useConversation({ collections, actions }: Session): Conversation {
   const { data: resolutions } = useLiveQuery(collections.resolutions)
   const outbox = useStore(actions.outbox)
   return useMemo(
-    () => conversation({ messages, generations, steps, toolCalls, stops, resolutions, outbox }),
-    [messages, generations, steps, toolCalls, stops, resolutions, outbox],
+    () => conversation({ messages, generations, steps, toolCalls, stops, resolutions, outbox, me }),
+    [messages, generations, steps, toolCalls, stops, resolutions, outbox, me],
   )
 }

@@ -3,6 +3,7 @@
 import type { Access } from "./access"
 import type { Table } from "./admission"
 import { Refused, call } from "./http"
+import { drawId } from "./id"
 import type { Message } from "./rows.gen"
 import { Store } from "./store"
 
@@ -85,12 +86,4 @@ export class Actions {
 
 export function sayWhy(error: unknown): string {
   return error instanceof Error ? error.message : String(error)
-}
-
-const ID_BYTES = 9
-
-/** An id that nobody else draws. */
-export function drawId(prefix = ""): string {
-  const bytes = crypto.getRandomValues(new Uint8Array(ID_BYTES))
-  return prefix + Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("")
 }

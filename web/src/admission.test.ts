@@ -26,8 +26,18 @@ describe("admission", () => {
     expect(second?.value).toMatchObject({ position: 11, later: 1 })
   })
 
-  it("believes a compaction", () => {
-    expect(admit(12, [message("a", { "headwater.position": "3" })])[0]?.value?.position).toBe(3)
+  it("takes rows that a compaction wrote again for what they were", () => {
+    const start = { headers: { control: "snapshot-start", "headwater.position": "3" } }
+    const again = message("a", { "headwater.position": "3", "headwater.inserted": "1" })
+    const positions = admit(12, [start, again, message("b")]).map(({ value }) => value?.position)
+    expect(positions).toEqual([1, 11])
+  })
+
+  it("passes over what it knows", () => {
+    const admission = new Admission()
+    admit(4, [message("a")], admission)
+    const again = message("a", { "headwater.position": "3" })
+    expect(admit(6, [again, message("b")], admission).map(({ key }) => key)).toEqual(["b"])
   })
 
   it("leaves out what the page has no use for", () => {

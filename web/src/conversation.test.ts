@@ -36,7 +36,7 @@ const call = (id: string, more: Partial<ToolCall>): ToolCall => {
 
 const show = (rows: Partial<SessionRows>) => {
   const none = { generations: [], messages: [], steps: [], toolCalls: [] }
-  return conversation({ ...none, stops: [], resolutions: [], outbox: [], ...rows })
+  return conversation({ ...none, stops: [], resolutions: [], outbox: [], me: "ada", ...rows })
 }
 
 /** Each entry in a few words. */
@@ -87,6 +87,12 @@ describe("the order of a conversation", () => {
       "sending: two",
       "refused: three",
     ])
+  })
+
+  it("names others", () => {
+    const messages = [said(0, "one"), { ...said(1, "two"), actorId: "bob" }]
+    const named = show({ messages }).entries.map((entry) => entry.kind === "said" && entry.by)
+    expect(named).toEqual([undefined, "bob"])
   })
 
   it("shows a message of a generation that nobody knows", () => {

@@ -7,7 +7,7 @@ import { FetchError, stream } from "@durable-streams/client"
 import type { JsonBatch } from "@durable-streams/client"
 import type { Access } from "./access"
 
-export type Connection = "connecting" | "live" | "reconnecting" | "gone"
+export type Connection = "connecting" | "live" | "reconnecting" | "outrun" | "gone"
 
 export type Batch = JsonBatch<unknown>
 
@@ -57,7 +57,8 @@ export async function follow(
       if (signal.aborted) return
       if (isStatus(error, 401)) access.forget()
       if (isStatus(error, 404) || isStatus(error, 410)) {
-        follower.onConnection("gone")
+        // What comes next was compacted away: whoever has come this far must begin anew.
+        follower.onConnection(isStatus(error, 410) && offset !== "-1" ? "outrun" : "gone")
         return
       }
     }

@@ -21,6 +21,7 @@ describe("prose", () => {
     ["```\nopen", ["pre|open"]],
     ["x\n```", ["p|x"]],
     ["\n\nlate", ["p|late"]],
+    ["one\ntwo\n\n\nthree\n\n", ["p|one\ntwo", "p|three"]],
     ["", []],
   ]
 

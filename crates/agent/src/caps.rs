@@ -59,6 +59,18 @@ pub const FOREMAN_PAUSE: Duration = Duration::from_secs(5);
 pub const END_WRITES_MAX: u32 = 5;
 /// The wait between two of these.
 pub const END_WRITE_PAUSE: Duration = Duration::from_millis(500);
+/// Attempts that are remembered where rows come back late.
+pub const ATTEMPTS_REMEMBERED_MAX: usize = 10_000;
+/// How long a generation may take, if nobody says.
+pub const GENERATION_TIME_DEFAULT: Duration = Duration::from_mins(15);
+/// How long a generation that was cancelled may take to come to its end.
+pub const GENERATION_GRACE: Duration = Duration::from_secs(10);
+/// Generations that a generator runs at the same time, if nobody says.
+pub const GENERATOR_CONCURRENCY_DEFAULT: usize = 8;
+/// Writes of chunks that may be on their way at a time.
+pub const CHUNK_WRITES_MAX: usize = 8;
+/// Chunks that may wait for their turn; the run waits then.
+pub const CHUNKS_WAITING_MAX: usize = 256;
 
 const _: () = assert!(HEARTBEATS_PER_LEASE >= 2 && RETRIES_PER_LEASE > HEARTBEATS_PER_LEASE);
 const _: () = assert!(DRAIN_DURATION_DEFAULT.as_secs() < REQUEST_PATIENCE_DEFAULT.as_secs());

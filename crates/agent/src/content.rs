@@ -13,9 +13,10 @@ pub(crate) fn to_result(content: &Content) -> (Option<Value>, Option<Value>) {
         Content::Text(text) => {
             let json = serde_json::from_str::<Value>(text).ok();
             let is_same = |json: &Value| {
+                let written = json.to_string();
                 (json.is_object() || json.is_array())
                     && is_kept_by_columns(json)
-                    && json.to_string() == *text
+                    && written.as_str() == text.as_str()
             };
             (Some(json.filter(is_same).unwrap_or_else(|| Value::String(text.clone()))), None)
         }

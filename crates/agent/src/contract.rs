@@ -140,7 +140,6 @@ pub trait ToolCallRow: Row {
 
     /// A query of all calls that are pending or executing, of tools of these names or of any. A
     /// query of more rows works, too, and costs more.
-    #[must_use]
     fn open(_names: Option<&[String]>) -> Find<Self> {
         from::<Self>()
     }
@@ -216,6 +215,11 @@ pub trait ChunkRow: Row {
 
     /// Its place in the generation, without gaps.
     fn index(&self) -> u64;
+
+    /// Whether it is the last of its generation, if the row knows.
+    fn is_final(&self) -> bool {
+        false
+    }
 }
 
 /// A row is not what its contract says. Nothing was written.
@@ -532,5 +536,9 @@ impl ChunkRow for rows::Chunk {
 
     fn index(&self) -> u64 {
         self.index
+    }
+
+    fn is_final(&self) -> bool {
+        self.is_final
     }
 }

@@ -243,6 +243,7 @@ pub fn check_job<R: ToolCallRow>(calls: impl Into<Table<R>>) -> Result<Tool, Bad
         })
 }
 
+#[derive(Clone, Copy)]
 enum Kind {
     Waits,
     Background,

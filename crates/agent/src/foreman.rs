@@ -14,7 +14,7 @@ use live::{Changes, Find, Row};
 use sys::{Cancellation, Canceller, Sys, Task, UnixMs};
 
 use crate::{
-    caps::FOREMAN_PAUSE,
+    caps::{ATTEMPTS_REMEMBERED_MAX, CLAIM_SLACK, FOREMAN_PAUSE},
     claims::{self, ClaimError, Claimed, Claims, Known, Next, Phase, Rivals, Turn},
     table::{Table, TableError},
 };
@@ -68,6 +68,7 @@ impl Foreman {
         let changes = table.db().changes(query.synced())?;
         let (canceller, cancellation) = Cancellation::new();
         let sys = table.sys().clone();
+        let made = table.is_written_elsewhere().then(Made::default);
         let floor = Floor {
             trade,
             table,
@@ -79,6 +80,7 @@ impl Foreman {
             waiting: VecDeque::new(),
             busy: BTreeSet::new(),
             looks: BTreeMap::new(),
+            made,
             running: FuturesUnordered::new(),
         };
         let task = sys.spawn.task("foreman", floor.run(changes));
@@ -105,11 +107,21 @@ struct Floor<T: Trade> {
     busy: BTreeSet<String>,
     /// When to look at a row again.
     looks: BTreeMap<String, UnixMs>,
+    /// Attempts that were made, where rows may be brought late and tell of them as if they were
+    /// not.
+    made: Option<Made>,
     running: FuturesUnordered<Running>,
 }
 
+/// The last attempts that were made, by row.
+#[derive(Default)]
+struct Made {
+    attempts: BTreeMap<String, u32>,
+    order: VecDeque<String>,
+}
+
 /// An attempt under way: the row, and when to look at it again.
-type Running = Pin<Box<dyn Future<Output = (String, Option<UnixMs>)> + Send>>;
+type Running = Pin<Box<dyn Future<Output = (String, u32, Option<UnixMs>)> + Send>>;
 
 impl<T: Trade> Floor<T> {
     async fn run(mut self, mut changes: Changes<T::Row>) {
@@ -126,8 +138,8 @@ impl<T: Trade> Floor<T> {
             tokio::select! {
                 biased;
                 () = cancellation.cancelled() => break,
-                Some((id, look)) = self.running.next(), if !self.running.is_empty() => {
-                    self.done(id, look);
+                Some((id, attempt, look)) = self.running.next(), if !self.running.is_empty() => {
+                    self.done(id, attempt, look);
                 }
                 news = changes.next() => news.iter().for_each(|change| self.take(change)),
                 () = next_look => self.look_again(),
@@ -176,8 +188,11 @@ impl<T: Trade> Floor<T> {
         }
     }
 
-    fn done(&mut self, id: String, look: Option<UnixMs>) {
+    fn done(&mut self, id: String, attempt: u32, look: Option<UnixMs>) {
         self.busy.remove(&id);
+        if let (Some(made), None) = (&mut self.made, look) {
+            made.push(&id, attempt);
+        }
         if let (Some(at), true) = (look, self.rows.contains_key(&id)) {
             self.looks.insert(id, at);
         }
@@ -188,6 +203,9 @@ impl<T: Trade> Floor<T> {
             && let Some(id) = self.waiting.pop_front()
         {
             let Some(row) = self.rows.get(&id) else { continue };
+            if self.made.as_ref().is_some_and(|made| made.is_known(row, &*self.trade)) {
+                continue;
+            }
             match self.decide(row) {
                 Ok(Next::Leave) => {}
                 Ok(Next::LookAt(at)) => drop(self.looks.insert(id, at)),
@@ -232,7 +250,30 @@ impl<T: Trade> Floor<T> {
                 tracing::error!(row = id, %error, "an attempt was given up");
                 Some(later)
             });
-            (id, look)
+            (id, turn.attempt, look)
+        })
+    }
+}
+
+impl Made {
+    fn push(&mut self, id: &str, attempt: u32) {
+        if self.attempts.insert(id.to_owned(), attempt).is_none() {
+            self.order.push_back(id.to_owned());
+        }
+        if self.order.len() > ATTEMPTS_REMEMBERED_MAX
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.attempts.remove(&oldest);
+        }
+    }
+
+    /// Whether a row tells of nothing that came after an attempt which was made.
+    fn is_known<T: Trade>(&self, row: &T::Row, trade: &T) -> bool {
+        let known = trade.known(row);
+        self.attempts.get(T::id(row)).is_some_and(|made| match known.phase {
+            Phase::Open => known.attempt < *made,
+            Phase::UnderWay => known.attempt <= *made,
+            Phase::Over => true,
         })
     }
 }
@@ -246,7 +287,7 @@ async fn claimed<T: Trade>(
     mut job: Job,
 ) -> Result<Option<UnixMs>, ClaimError> {
     let id = T::id(&row).to_owned();
-    let lapses = |until: UnixMs| Some(until.plus(crate::caps::CLAIM_SLACK));
+    let lapses = |until: UnixMs| Some(until.plus(CLAIM_SLACK));
     let until = match claims.claim(&id, job.turn.attempt, trade.lease(&row)).await? {
         Claimed::Lost { until } => return Ok(lapses(until)),
         Claimed::Won { until } => until,

@@ -45,9 +45,11 @@ mod claims;
 mod content;
 pub mod contract;
 mod conversation;
+mod durable_chat;
 mod durable_tool;
 mod executor;
 mod foreman;
+mod generator;
 mod journal;
 pub mod lifecycle;
 pub mod rows;
@@ -56,10 +58,15 @@ mod table;
 
 pub use agent::{Agent, AgentBuilder, AgentError, Flush, Partial, RunningAgent, SessionAgent};
 pub use contract::BrokenContract;
+pub use durable_chat::{DurableChat, DurableChatError, durable_chat};
 pub use durable_tool::{
     Asking, ToolExt, WaitError, cancel_calls, check_job, durable_tools, read_answer,
     wait_for_result,
 };
 pub use executor::{BadExecutor, LatePolicy, ToolExecutor, ToolExecutorBuilder};
+pub use generator::{GenerationContext, Generator, GeneratorBuilder};
 pub use journal::JournalError;
+pub use stream::{
+    StreamEnd, StreamError, StreamTo, Streamed, end_chunks, stream_to_collection, text_of,
+};
 pub use table::{Table, TableError, Write};

@@ -15,7 +15,8 @@ pub struct Table<R> {
     writer: Option<Writer<R>>,
 }
 
-type Written = Pin<Box<dyn Future<Output = Result<(), PersistError>> + Send>>;
+/// A write on its way.
+pub(crate) type Written = Pin<Box<dyn Future<Output = Result<(), PersistError>> + Send>>;
 type Writer<R> = Arc<dyn Fn(Write<R>) -> Written + Send + Sync>;
 
 /// What is to be written.
@@ -105,16 +106,26 @@ impl<R: Row> Table<R> {
         self.write(Write::Delete(keys)).await
     }
 
+    /// Whether what is written comes back by another way, and so at another time.
+    pub(crate) const fn is_written_elsewhere(&self) -> bool {
+        self.writer.is_some()
+    }
+
     async fn write(&self, what: Write<R>) -> Result<(), TableError> {
+        Ok(self.begin(what)?.await?)
+    }
+
+    /// Begins to write: what is begun first comes first, if the rows are written here.
+    pub(crate) fn begin(&self, what: Write<R>) -> Result<Written, TableError> {
         if let Some(writer) = &self.writer {
-            return Ok(writer(what).await?);
+            return Ok(writer(what));
         }
         let transaction = self.db().transaction(|writes| match what {
             Write::Insert(rows) => rows.into_iter().try_for_each(|row| writes.insert(row)),
             Write::Replace(row) => writes.put(*row),
             Write::Delete(keys) => keys.into_iter().try_for_each(|key| writes.delete::<R>(key)),
         })?;
-        Ok(transaction.settled().await?)
+        Ok(Box::pin(async move { transaction.settled().await }))
     }
 
     /// Waits until a row is such. `None` if it was there and is not any more.

@@ -1,11 +1,12 @@
 import { useState } from "react"
-import { drawId } from "../actions"
 import type { Connection } from "../follow"
+import { drawId } from "../id"
 
 const WORDS: Record<Connection, string> = {
   connecting: "Connecting…",
   live: "",
   reconnecting: "Reconnecting…",
+  outrun: "Reload the page to go on",
   gone: "This session is gone",
 }
 

@@ -138,7 +138,13 @@ impl<R: ToolCallRow> Bench<R> {
             .with_idempotency_key(format!("{}{}", self.key_prefix, row.id()))
             .with_attempt(attempt);
         let outcome = tool.call(row.args(), context, &self.sys);
-        let ended = self.calls.wait_for(row.id(), |row| row.status().is_terminal());
+        let ended = async {
+            let ended = self.calls.wait_for(row.id(), |row| row.status().is_terminal()).await;
+            if ended.is_err() {
+                // Nobody can tell, so the tool goes on.
+                std::future::pending::<()>().await;
+            }
+        };
         let cancelled = async {
             match (&self.parents, row.generation_id(), self.late) {
                 (Some(parents), Some(id), LatePolicy::Discard) => parents.wait(id).await,
@@ -150,7 +156,7 @@ impl<R: ToolCallRow> Bench<R> {
             outcome = outcome => outcome,
             by = cancelled => return End::Cancelled(by, None),
             // Its end is written already, by somebody who does not want to wait.
-            _ = ended => return End::Cancelled(CancelledBy::User, None),
+            () = ended => return End::Cancelled(CancelledBy::User, None),
         };
         drop(canceller);
         match outcome {
@@ -168,13 +174,18 @@ impl<R: ToolCallRow> Bench<R> {
         let end = self.judged(row, end);
         let mut tries = 1;
         let row = loop {
-            let is_over = |now: &R| now.status().is_terminal();
             let newest = self.calls.get(row.id())?;
-            if newest.is_none_or(|row| is_over(&row)) || !self.is_newest(row.id(), attempt) {
+            let Some(newest) = newest.filter(|row| !row.status().is_terminal()) else {
                 tracing::debug!(row = row.id(), "an end came too late, and is not written");
                 return Ok(());
+            };
+            if !self.is_newest(row.id(), attempt) {
+                tracing::debug!(row = row.id(), "a later attempt was claimed, so this one ends");
+                return Ok(());
             }
-            let ended = step_call(row, end.statuses(), |row| end.write(row, &now(&self.sys)))?;
+            // What is shown may be older than what we wrote, if a source brings it late.
+            let base = if newest.status() == row.status() { &*newest } else { row };
+            let ended = step_call(base, end.statuses(), |row| end.write(row, &now(&self.sys)))?;
             match self.calls.replace(ended.clone()).await {
                 Ok(()) => break ended,
                 Err(error) if error.is_retryable() && tries < END_WRITES_MAX => {

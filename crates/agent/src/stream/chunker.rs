@@ -68,6 +68,11 @@ impl Chunker {
         self.waiting.is_empty()
     }
 
+    /// How many chunks wait.
+    pub(crate) fn len(&self) -> usize {
+        self.waiting.len()
+    }
+
     /// Takes away what waits.
     pub(crate) fn drain(&mut self) -> Vec<Chunk> {
         self.growing = None;
