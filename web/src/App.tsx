@@ -32,6 +32,8 @@ export function App({ session }: { session: Session }) {
   }
   const stop = () => {
     setError("")
+    // The button that was pressed goes away, and must not take the focus with it.
+    composer.current?.focus()
     actions.stop(running?.generationId).catch((error: unknown) => setError(sayWhy(error)))
   }
 
@@ -65,7 +67,7 @@ export function App({ session }: { session: Session }) {
   )
 }
 
-function useConversation({ collections, actions }: Session): Conversation {
+function useConversation({ collections, actions, me }: Session): Conversation {
   const { data: messages } = useLiveQuery(collections.messages)
   const { data: generations } = useLiveQuery(collections.generations)
   const { data: steps } = useLiveQuery(collections.steps)
@@ -74,7 +76,7 @@ function useConversation({ collections, actions }: Session): Conversation {
   const { data: resolutions } = useLiveQuery(collections.resolutions)
   const outbox = useStore(actions.outbox)
   return useMemo(
-    () => conversation({ messages, generations, steps, toolCalls, stops, resolutions, outbox }),
-    [messages, generations, steps, toolCalls, stops, resolutions, outbox],
+    () => conversation({ messages, generations, steps, toolCalls, stops, resolutions, outbox, me }),
+    [messages, generations, steps, toolCalls, stops, resolutions, outbox, me],
   )
 }

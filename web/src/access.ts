@@ -1,9 +1,10 @@
-// Leave to read: a token of the session, asked for when it is first needed and again before it ends.
+// Leave to read and to act: a token of the session, asked for when it is first needed, and again
+// before it ends.
 import { call } from "./http"
+import { drawId } from "./id"
 
 interface Grant {
   token: string
-  actorId: string
   renewAt: number
 }
 
@@ -14,16 +15,15 @@ export class Access {
   #grant: Promise<Grant> | undefined
   #renewAt = 0
 
-  constructor(readonly sessionUrl: string) {}
+  constructor(
+    readonly sessionUrl: string,
+    /** Who asks. What is said again must be said by the same one. */
+    readonly actorId: string,
+  ) {}
 
   /** What to say in `Authorization`. */
   async header(): Promise<string> {
     return `Bearer ${(await this.#current()).token}`
-  }
-
-  /** Who the token speaks for. */
-  async actorId(): Promise<string> {
-    return (await this.#current()).actorId
   }
 
   /** The token was refused: the next one who asks gets a new one. */
@@ -47,13 +47,28 @@ export class Access {
   async #ask(): Promise<Grant> {
     // Opening a session that is open already changes nothing.
     await call("PUT", this.sessionUrl)
-    const answer = await call("POST", `${this.sessionUrl}/token`)
-    const { token, expiresAt, actorId } = answer as Record<string, unknown>
-    if (typeof token !== "string") throw new Error("the server gave no token")
-    const end = typeof expiresAt === "number" ? expiresAt * 1_000 : Date.parse(String(expiresAt))
-    const left = Math.max(end - Date.now(), 0)
+    const answer = await call("POST", `${this.sessionUrl}/token`, { actorId: this.actorId })
+    const { token, expiresAt } = answer as Record<string, unknown>
+    if (typeof token !== "string") throw new Error("The server gave no token.")
+    const left = Math.max(Date.parse(String(expiresAt)) - Date.now(), 0) || 0
     // A clock that is off must not make us ask for every request.
     const renewAt = Date.now() + Math.max(left - MARGIN_MS, left / 2, 1_000)
-    return { token, actorId: String(actorId ?? ""), renewAt }
+    return { token, renewAt }
+  }
+}
+
+const ACTOR_KEY = "headwater.actor"
+
+/** Who this browser is; all its tabs are one. */
+export function whoAmI(): string {
+  try {
+    const known = localStorage.getItem(ACTOR_KEY)
+    if (known) return known
+    const drawn = drawId("person-")
+    localStorage.setItem(ACTOR_KEY, drawn)
+    return drawn
+  } catch {
+    // A browser that keeps nothing is somebody else in each tab.
+    return drawId("person-")
   }
 }

@@ -3,6 +3,7 @@
 import type { Access } from "./access"
 import type { Table } from "./admission"
 import { Refused, call } from "./http"
+import { drawId } from "./id"
 import type { Message } from "./rows.gen"
 import { Store } from "./store"
 
@@ -37,7 +38,7 @@ export class Actions {
     void this.#deliver(outgoing)
   }
 
-  /** Sends a message again. It has the same id, so it is said once even if the first try arrived. */
+  /** Sends a message again, under its id: so it is said once even if the first try arrived. */
   retry({ id, text }: Outgoing): void {
     const outgoing = { id, text }
     this.#replace(outgoing)
@@ -85,12 +86,4 @@ export class Actions {
 
 export function sayWhy(error: unknown): string {
   return error instanceof Error ? error.message : String(error)
-}
-
-const ID_BYTES = 9
-
-/** An id that nobody else draws. */
-export function drawId(prefix = ""): string {
-  const bytes = crypto.getRandomValues(new Uint8Array(ID_BYTES))
-  return prefix + Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("")
 }

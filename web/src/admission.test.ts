@@ -26,12 +26,27 @@ describe("admission", () => {
     expect(second?.value).toMatchObject({ position: 11, later: 1 })
   })
 
-  it("believes a compaction", () => {
-    expect(admit(12, [message("a", { "headwater.position": "3" })])[0]?.value?.position).toBe(3)
+  it("takes rows that a compaction wrote again for what they were", () => {
+    const start = { headers: { control: "snapshot-start", "headwater.position": "3" } }
+    const again = message("a", { "headwater.position": "3", "headwater.inserted": "1" })
+    const positions = admit(12, [start, again, message("b")]).map(({ value }) => value?.position)
+    expect(positions).toEqual([1, 11])
+  })
+
+  it("passes over what it knows", () => {
+    const admission = new Admission()
+    admit(4, [message("a")], admission)
+    const again = message("a", { "headwater.position": "3" })
+    expect(admit(6, [again, message("b")], admission).map(({ key }) => key)).toEqual(["b"])
   })
 
   it("leaves out what the page has no use for", () => {
-    const others = [{ type: "claim", key: "c", value: {}, headers: { operation: "insert" } }, 7, null, []]
+    const others = [
+      { type: "claim", key: "c", value: {}, headers: { operation: "insert" } },
+      7,
+      null,
+      [],
+    ]
     expect(admit(4, others)).toEqual([])
   })
 
@@ -45,7 +60,9 @@ describe("admission", () => {
   })
 
   it("leaves out chunks of a message that is there", () => {
-    const keys = admit(9, [chunk("c0", "m"), chunk("c1", "other"), message("m")]).map(({ key }) => key)
+    const keys = admit(9, [chunk("c0", "m"), chunk("c1", "other"), message("m")]).map(
+      ({ key }) => key,
+    )
     expect(keys).toEqual(["c1", "m"])
   })
 

@@ -34,10 +34,13 @@ interface Change {
   headers: Record<string, unknown>
 }
 
-/** Where a row stood before a compaction wrote it again. */
+/** Where a message stood before a compaction wrote it again, and where its row was made. */
 const POSITION_HEADER = "headwater.position"
+const INSERTED_HEADER = "headwater.inserted"
 
 export class Admission {
+  /** All before this position is known, whoever writes it again. */
+  #covered = 0
   /** The rows there are, so that a reset can take them away. */
   readonly #keys = new Map<Shown, Set<string>>(SHOWN.map((type) => [type, new Set()]))
 
@@ -46,16 +49,21 @@ export class Admission {
     const first = positionOf(batch.offset) - batch.items.length
     const said = new Set(batch.items.flatMap((item) => (isChange(item, "message") ? item.key : [])))
     const items = batch.items.flatMap((item, n): unknown[] => {
-      if (isReset(item)) return this.#withdrawAll()
+      // Where a snapshot starts it says how far its rows reach, not where it stands.
+      if (isControl(item, "snapshot-start")) return []
+      const stands = Number(headersOf(item)[POSITION_HEADER] ?? first + n)
+      if (stands < this.#covered) return []
+      this.#covered = stands + 1
+      if (isControl(item, "reset")) return this.#withdrawAll()
       if (!isShown(item)) return []
       // Whoever has a message needs its chunks no more.
       if (item.type === "chunk" && said.has(String(messageOf(item)))) return []
-      return this.#admit(item, first + n)
+      return this.#admit(item, stands)
     })
     return { ...batch, items }
   }
 
-  #admit(change: Change & { type: Shown }, lies: number): Change[] {
+  #admit(change: Change & { type: Shown }, stands: number): Change[] {
     const { type, key, value, headers } = change
     if (headers["operation"] === "delete") {
       this.#keys.get(type)?.delete(key)
@@ -66,7 +74,7 @@ export class Admission {
       return []
     }
     this.#keys.get(type)?.add(key)
-    const position = Number(headers[POSITION_HEADER] ?? lies)
+    const position = Number(headers[INSERTED_HEADER] ?? stands)
     return [{ ...change, value: { ...value, position } }]
   }
 
@@ -90,15 +98,13 @@ function headersOf(item: unknown): Record<string, unknown> {
   return typeof headers === "object" && headers !== null ? (headers as Record<string, unknown>) : {}
 }
 
-function isReset(item: unknown): boolean {
-  return headersOf(item)["control"] === "reset"
+function isControl(item: unknown, control: string): boolean {
+  return headersOf(item)["control"] === control
 }
 
 function isChange(item: unknown, type: string): item is Change {
   const change = item as Partial<Change> | null
-  return (
-    change?.type === type && typeof change.key === "string" && "operation" in headersOf(change)
-  )
+  return change?.type === type && typeof change.key === "string" && "operation" in headersOf(change)
 }
 
 function isShown(item: unknown): item is Change & { type: Shown } {

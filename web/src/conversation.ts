@@ -12,6 +12,8 @@ export interface SessionRows {
   stops: readonly Placed<Stop>[]
   resolutions: readonly Resolution[]
   outbox: readonly Outgoing[]
+  /** Who is at the page. */
+  me: string
 }
 
 export interface Conversation {
@@ -30,7 +32,8 @@ export interface Said {
   kind: "said"
   id: string
   text: string
-  by: string
+  /** Who, if it is not who is at the page. */
+  by?: string
   /** Where it is: on its way, refused, in the stream, or read. */
   state: "sending" | "refused" | "waiting" | "read"
   /** Why it could not be sent. */
@@ -89,19 +92,25 @@ export function conversation(rows: SessionRows): Conversation {
   const steps = groupBy(rows.steps, (step) => step.generationId)
   const calls = new Map(rows.toolCalls.map((call) => [call.id, describeCall(call, rows)]))
   const known = new Set(generations.map(({ id }) => id))
-  const heard = rows.messages.filter(({ generationId }) => !known.has(generationId ?? "")).sort(byPosition)
+  const heard = rows.messages
+    .filter(({ generationId }) => !known.has(generationId ?? ""))
+    .sort(byPosition)
 
   const entries: Entry[] = []
   let next = 0
   for (const generation of generations) {
     for (; (heard[next]?.position ?? Infinity) <= generation.readUpTo; next += 1) {
-      entries.push(tell(heard[next] as Message, "read", calls))
+      entries.push(tell(heard[next] as Message, "read", calls, rows.me))
     }
     const own = (ownMessages.get(generation.id) ?? []).sort(byPosition)
     entries.push(answer(generation, own, steps.get(generation.id) ?? [], calls))
   }
   const unread = heard.slice(next)
-  entries.push(...unread.map((message) => tell(message, isAsked(message) ? "waiting" : "read", calls)))
+  entries.push(
+    ...unread.map((message) =>
+      tell(message, isAsked(message) ? "waiting" : "read", calls, rows.me),
+    ),
+  )
   entries.push(...rows.outbox.filter(isNews(rows.messages)).map(announce))
 
   const working = generations.filter(isUnderWay)
@@ -109,6 +118,8 @@ export function conversation(rows: SessionRows): Conversation {
   const isBusy = working.length > 0 || asked.length > 0
   return { entries, isBusy, running: isBusy ? findRunning(working, asked, rows.stops) : undefined }
 }
+
+type Calls = ReadonlyMap<string, Call>
 
 const byPosition = (one: { position: number }, other: { position: number }) =>
   one.position - other.position
@@ -127,13 +138,15 @@ function isNews(messages: readonly Message[]): (outgoing: Outgoing) => boolean {
 }
 
 function announce({ id, text, error }: Outgoing): Said {
-  const said = { kind: "said" as const, id, text, by: "" }
+  const said = { kind: "said" as const, id, text }
   return error === undefined ? { ...said, state: "sending" } : { ...said, state: "refused", error }
 }
 
-function tell(message: Message, state: Said["state"], calls: ReadonlyMap<string, Call>): Entry {
+function tell(message: Message, state: Said["state"], calls: Calls, me: string): Entry {
   const { id, role, content, actorId } = message
-  if (role === "user") return { kind: "said", id, text: content, by: actorId, state }
+  if (role === "user") {
+    return { kind: "said", id, text: content, state, ...(actorId !== me && { by: actorId }) }
+  }
   const turns = [{ id, parts: partsOf(message, calls), isGrowing: false }]
   return { kind: "answer", id, by: actorId, state: "completed", turns, isThinking: false }
 }
@@ -142,7 +155,7 @@ function answer(
   generation: Generation,
   messages: readonly Message[],
   steps: readonly Step[],
-  calls: ReadonlyMap<string, Call>,
+  calls: Calls,
 ): Answer {
   const finished = new Set(messages.map(({ id }) => id))
   const turns: Turn[] = messages.map((message) => {
@@ -154,7 +167,8 @@ function answer(
   }
   const { id, agentName: by, status: state } = generation
   const ending = describeEnding(generation)
-  const isThinking = isUnderWay(generation) && !turns.some((turn) => turn.isGrowing || awaitsCall(turn))
+  const isThinking =
+    isUnderWay(generation) && !turns.some((turn) => turn.isGrowing || awaitsCall(turn))
   return { kind: "answer", id, by, state, turns, isThinking, ...(ending && { ending }) }
 }
 
@@ -196,7 +210,7 @@ interface RawPart {
   id?: unknown
 }
 
-function partsOf(message: Message, calls: ReadonlyMap<string, Call>): Part[] {
+function partsOf(message: Message, calls: Calls): Part[] {
   const { content, parts } = message
   if (!Array.isArray(parts)) return content ? [{ kind: "text", text: content }] : []
   return (parts as (RawPart | null)[]).flatMap((part): Part[] => {

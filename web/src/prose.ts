@@ -99,6 +99,8 @@ export class Prose {
   }
 
   #write(text: string): void {
+    // A paragraph of its own is laid out alone, however long the rest is.
+    if (this.#gap.length > 1 && !this.#isCode && text !== "\n") this.#node = undefined
     const whole = this.#node ? this.#gap + text : text.replace(/^\n+/, "")
     const shown = whole.replace(/\n+$/, "")
     this.#gap = whole.slice(shown.length)

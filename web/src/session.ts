@@ -1,7 +1,7 @@
 // A session as the page has it: collections that follow its stream.
 import type { DurableStream } from "@durable-streams/client"
 import { createStateSchema, createStreamDB } from "@durable-streams/state/db"
-import { Access } from "./access"
+import { Access, whoAmI } from "./access"
 import { Actions } from "./actions"
 import { Admission } from "./admission"
 import type { Table } from "./admission"
@@ -23,6 +23,8 @@ export interface Collections {
 
 export interface Session {
   id: string
+  /** Who is at the page. */
+  me: string
   collections: Collections
   /** The texts that grow. */
   growth: Growth
@@ -35,21 +37,30 @@ export interface Session {
 /** Opens the session of this name, and makes it if it does not exist. */
 export function openSession(id: string): Session {
   const sessionUrl = new URL(`/v1/sessions/${encodeURIComponent(id)}`, location.href).href
-  const streamUrl = new URL(`/v1/stream/main/sessions/${encodeURIComponent(id)}`, location.href).href
-  const access = new Access(sessionUrl)
+  const streamUrl = new URL(`/v1/stream/main/sessions/${encodeURIComponent(id)}`, location.href)
+    .href
+  const me = whoAmI()
+  const access = new Access(sessionUrl, me)
   const connection = new Store<Connection>("connecting")
   const db = createStreamDB({ stream: source(streamUrl, access, connection), state, live: "sse" })
   const collections = db.collections as unknown as Collections
   const growth = new Growth(collections.chunks)
   const actions = new Actions(sessionUrl, access, collections.messages)
+  connection.subscribe(() => {
+    if (connection.get() === "outrun") location.reload()
+  })
   // It only ends with the page, and `connection` tells how it goes.
   db.preload().catch(() => undefined)
-  return { id, collections, growth, actions, connection, close: () => db.close() }
+  return { id, me, collections, growth, actions, connection, close: () => db.close() }
 }
 
 /** Rows are looked at before they come to a collection, so that its schema has nothing to say. */
 const anything = {
-  "~standard": { version: 1 as const, vendor: "headwater", validate: (value: unknown) => ({ value }) },
+  "~standard": {
+    version: 1 as const,
+    vendor: "headwater",
+    validate: (value: unknown) => ({ value }),
+  },
 }
 
 const rowsOf = (type: string) => ({ type, primaryKey: "id", schema: anything })

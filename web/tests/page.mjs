@@ -58,7 +58,11 @@ export class Tab {
       const log = document.querySelector("[role=log]")
       window.lengths = []
       const note = () => window.lengths.push(log.textContent.length)
-      new MutationObserver(note).observe(log, { characterData: true, childList: true, subtree: true })
+      new MutationObserver(note).observe(log, {
+        characterData: true,
+        childList: true,
+        subtree: true,
+      })
     })
   }
 

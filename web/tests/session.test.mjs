@@ -2,7 +2,16 @@
 // pass: only for what a person would wait for.
 import { mkdirSync } from "node:fs"
 import { chromium } from "playwright-core"
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, onTestFailed, test } from "vitest"
+import {
+  afterAll,
+  afterEach,
+  beforeAll,
+  beforeEach,
+  describe,
+  expect,
+  onTestFailed,
+  test,
+} from "vitest"
 import { Tab } from "./page.mjs"
 import { readLines, readRows } from "./rows.mjs"
 import { Server } from "./server.mjs"
@@ -116,7 +125,9 @@ describe("the page of a session", () => {
     expect(await calls.count()).toBe(2)
     for (const [n, city] of ["Oslo", "Lima"].entries()) {
       const summary = calls.nth(n).locator("summary")
-      expect(await summary.innerText()).toMatch(new RegExp(`weather\\s+${city}\\s+done\\s+[\\d.]+ m?s`, "i"))
+      expect(await summary.innerText()).toMatch(
+        new RegExp(`weather\\s+${city}\\s+done\\s+[\\d.]+ m?s`, "i"),
+      )
       await summary.click()
       expect(await calls.nth(n).innerText()).toMatch(/Arguments[\s\S]*Result/)
     }
@@ -162,7 +173,9 @@ describe("the page of a session", () => {
     await tab.log.getByText("Stopped.").waitFor()
     expect((await tab.lines()).at(-1)).toBe(left)
     const { generations } = await readRows(server.url, id)
-    expect(generations.map(({ status, cancelledBy }) => [status, cancelledBy])).toEqual([["cancelled", "user"]])
+    expect(generations.map(({ status, cancelledBy }) => [status, cancelledBy])).toEqual([
+      ["cancelled", "user"],
+    ])
     await tab.send("hello")
     await tab.settles(2)
     expect(complaints).toEqual([])
@@ -265,7 +278,9 @@ describe("the page of a session", () => {
     await tab.settles(1)
     await shoot(tab, `narrow-${colorScheme}`)
     expect(await tab.page.evaluate(() => document.documentElement.scrollWidth)).toBe(360)
-    const background = await tab.page.evaluate(() => getComputedStyle(document.documentElement).backgroundColor)
+    const background = await tab.page.evaluate(
+      () => getComputedStyle(document.documentElement).backgroundColor,
+    )
     const [red] = background.match(/\d+/g).map(Number)
     expect(red < 128).toBe(colorScheme === "dark")
     await agrees(tab)

@@ -41,3 +41,14 @@ pub const TOKEN_LIFE: Duration = Duration::from_hours(12);
 
 const _: () = assert!(TEXT_BYTES_MAX < ACTION_BODY_BYTES_MAX);
 const _: () = assert!(RESULT_BYTES_MAX < ACTION_BODY_BYTES_MAX);
+
+/// Agents of one process that run at a time, if nobody says; sessions beyond that wait their turn.
+pub const AGENTS_RUNNING_DEFAULT: usize = 256;
+/// Sessions that may wait for a turn; if there are more, all sessions are looked at again later.
+pub const SESSIONS_WAITING_MAX: usize = 10_000;
+/// How long an agent may have nothing to do before it is ended, if nobody says.
+pub const AGENT_IDLE_DEFAULT: Duration = Duration::from_secs(30);
+/// The wait before an agent that failed is started again; each further failure doubles it.
+pub const FAILURE_PAUSE_FIRST: Duration = Duration::from_secs(1);
+/// And it grows no further than this.
+pub const FAILURE_PAUSE_MAX: Duration = Duration::from_mins(1);

@@ -29,7 +29,7 @@ impl SessionId {
     /// A name that is easy to read and to say, and that nobody has met before.
     #[must_use]
     pub fn draw(chance: &Chance) -> Self {
-        let mut word = |words: &[&'static str]| words[chance.below(words.len() as u64) as usize];
+        let word = |words: &[&'static str]| words[chance.below(words.len() as u64) as usize];
         let (how, what) = (word(&HOW), word(&WHAT));
         let number = chance.below(NUMBERS);
         let text = format!("{how}-{what}-{number:06}");

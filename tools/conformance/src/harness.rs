@@ -13,6 +13,15 @@ use crate::{
     suite::{Suite, Target},
 };
 
+/// Makes sure that the packages which the lockfile in `node_dir` pins are installed there.
+///
+/// # Errors
+///
+/// When there is no Node, or the packages cannot be had.
+pub fn install_packages(node_dir: &Path) -> Result<()> {
+    Suite::install(node_dir).map(drop)
+}
+
 /// Where everything a run needs is, and where it may write.
 #[derive(Debug, Clone)]
 pub struct Harness {
@@ -79,6 +88,23 @@ impl Harness {
         suite.run(target, &Scope::Models, &results_path)?;
         let json = fs::read_to_string(&results_path).context("the tests wrote no results")?;
         Report::parse(&json, &Scope::Models)
+    }
+
+    /// Opens the page of a session in `browser`, on servers that the tests start and kill. Its
+    /// pictures are in `scratch_dir/browser` afterwards.
+    ///
+    /// # Errors
+    ///
+    /// When the run could not take place. Failing tests are no error, they are in the report.
+    pub fn run_page(&self, browser: &Path) -> Result<Report> {
+        let suite = Suite::install(&self.node_dir)?;
+        let pictures = self.empty_dir("browser")?;
+        let results_path = pictures.join("results.json");
+        let server = std::path::absolute(&self.server_binary)?;
+        let target = Target::Page { server: &server, browser, pictures: &pictures };
+        suite.run(target, &Scope::Page, &results_path)?;
+        let json = fs::read_to_string(&results_path).context("the tests wrote no results")?;
+        Report::parse(&json, &Scope::Page)
     }
 
     /// An absolute path, because the suite runs in a folder of its own.

@@ -19,6 +19,7 @@
 //!
 //! [`Harness::run_shapes`] lets Electric's client and our source read one server of shapes,
 //! [`Harness::run_models`] the vendors' SDKs and our providers one server of model wires.
+//! [`Harness::run_page`] opens the page of a session, which is `web/`, in a browser.
 //! [`differential`] holds our live queries against those of another npm package, @tanstack/db.
 //!
 //! Reading order: `harness` tells a run from start to end, `server` and `suite` are its two child
@@ -37,6 +38,8 @@ mod server;
 mod suite;
 
 pub use engine::{Engine, UnknownEngine};
-pub use harness::Harness;
+pub use harness::{Harness, install_packages};
 pub use report::{Fault, Report};
-pub use suite::{INTEROP_EXPECTED, MODELS_EXPECTED, SHAPES_EXPECTED, Scope, TESTS_EXPECTED};
+pub use suite::{
+    INTEROP_EXPECTED, MODELS_EXPECTED, PAGE_EXPECTED, SHAPES_EXPECTED, Scope, TESTS_EXPECTED,
+};

@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use crate::{
     Scope,
-    suite::{INTEROP_EXPECTED, MODELS_EXPECTED, SHAPES_EXPECTED, TESTS_EXPECTED},
+    suite::{INTEROP_EXPECTED, MODELS_EXPECTED, PAGE_EXPECTED, SHAPES_EXPECTED, TESTS_EXPECTED},
 };
 
 /// The outcome of one run.
@@ -72,6 +72,7 @@ impl Report {
             Scope::Interop => INTEROP_EXPECTED,
             Scope::Shapes => SHAPES_EXPECTED,
             Scope::Models => MODELS_EXPECTED,
+            Scope::Page => PAGE_EXPECTED,
             Scope::Named(_) => ran.max(1),
         };
         if ran == expected {
@@ -79,7 +80,7 @@ impl Report {
         }
         let complaint = match scope {
             Scope::Named(pattern) => format!("no test matches `{pattern}`"),
-            Scope::Whole | Scope::Interop | Scope::Shapes | Scope::Models => {
+            Scope::Whole | Scope::Interop | Scope::Shapes | Scope::Models | Scope::Page => {
                 format!("{expected} tests were expected, {ran} ran")
             }
         };

@@ -23,6 +23,9 @@ pub const SHAPES_EXPECTED: u32 = 14;
 /// How many tests put our providers beside the vendors' SDKs.
 pub const MODELS_EXPECTED: u32 = 244;
 
+/// How many tests the page of a session has: those of its parts, and those in a browser.
+pub const PAGE_EXPECTED: u32 = 71;
+
 const RUN_TIME_MAX: Duration = Duration::from_secs(300);
 
 /// Which tests of the suite to run.
@@ -38,16 +41,19 @@ pub enum Scope {
     Shapes,
     /// Not our server, but one of model wires, read by the vendors' SDKs and by our providers.
     Models,
+    /// Not the suite, but the page of a session, in a browser.
+    Page,
 }
 
 impl Scope {
-    /// The file that its tests stand in.
+    /// What the files that its tests stand in are called.
     fn file(&self) -> &'static str {
         match self {
             Self::Whole | Self::Named(_) => "conf.test.mjs",
             Self::Interop => "interop.test.mjs",
             Self::Shapes => "shapes.test.mjs",
             Self::Models => "models.test.mjs",
+            Self::Page => ".test.",
         }
     }
 }
@@ -61,6 +67,8 @@ pub(crate) enum Target<'a> {
     Driver { binary: &'a Path },
     /// Two such programs: who speaks the wires of models, and who reads them.
     Models { server: &'a Path, driver: &'a Path },
+    /// A server that the tests start and kill, a browser, and where to put pictures.
+    Page { server: &'a Path, browser: &'a Path, pictures: &'a Path },
 }
 
 /// The folder with the suite's `package.json`, and its `node_modules`.
@@ -108,6 +116,10 @@ impl<'a> Suite<'a> {
             Target::Models { server, driver } => command
                 .env("CONFORMANCE_MODELS_SERVER", server)
                 .env("CONFORMANCE_MODELS_DRIVER", driver),
+            Target::Page { server, browser, pictures } => command
+                .env("HEADWATER_BINARY", server)
+                .env("CHROMIUM", browser)
+                .env("BROWSER_ARTIFACTS", pictures),
         };
         if let Scope::Named(pattern) = scope {
             command.args(["--testNamePattern", pattern]);

@@ -10,6 +10,7 @@ use crate::{
     cargo::{cargo, root, succeeds},
     metadata::Metadata,
     tally::{Count, Tally},
+    toolbox, web,
 };
 
 pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
@@ -62,6 +63,20 @@ pub(crate) fn run_models(metadata: &Metadata) -> Tally {
     let (server, driver) = (built("models-server"), built("models-driver"));
     count(&mut tally, "models", harness(metadata).run_models(&server, &driver));
     tally
+}
+
+/// Opens the page of a session in a browser.
+pub(crate) fn run_page(metadata: &Metadata) -> Result<Tally> {
+    let browser = toolbox::ensure_chromium()?;
+    println!("page: a session in {}", browser.display());
+    let mut tally = Tally::default();
+    let harness = Harness {
+        node_dir: web::folder(),
+        scratch_dir: metadata.target_directory.clone(),
+        ..harness(metadata)
+    };
+    count(&mut tally, "page", harness.run_page(browser));
+    Ok(tally)
 }
 
 fn harness(metadata: &Metadata) -> Harness {

@@ -23,6 +23,7 @@ mod stages;
 mod tally;
 mod tidy;
 mod toolbox;
+mod web;
 
 use std::process::ExitCode;
 
@@ -51,6 +52,7 @@ const COMMANDS: &[Command] = &[
         run: tidy::run,
     },
     Command { name: "firewall", usage: "", about: "which room may see which", run: firewall::run },
+    Command { name: "web", usage: "", about: "the page that the binary serves", run: web::run },
     Command {
         name: "conformance",
         usage: "[--engine NAME] [--filter PATTERN]",

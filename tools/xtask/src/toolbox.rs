@@ -28,15 +28,22 @@ pub(crate) fn ensure_cxx_compiler() -> Result<()> {
     if starts("c++") {
         return Ok(());
     }
-    println!("installing g++");
-    let apt_get = |words: &[&str]| {
-        let mut command = Command::new("apt-get");
-        succeeds(command.args(words).env("DEBIAN_FRONTEND", "noninteractive"))
-    };
-    let installed =
-        apt_get(&["update"])? && apt_get(&["install", "-y", "--no-install-recommends", "g++"])?;
-    ensure!(installed, "no C++ compiler, and apt-get could not install g++; install one by hand");
+    ensure!(
+        is_installed("g++")?,
+        "no C++ compiler, and apt-get could not install g++; install one by hand"
+    );
     Ok(())
+}
+
+/// Makes sure there is Debian's browser, and says where.
+pub(crate) fn ensure_chromium() -> Result<&'static Path> {
+    let chromium = Path::new("/usr/bin/chromium");
+    ensure!(
+        chromium.exists() || is_installed("chromium")?,
+        "no {}, and apt-get could not install chromium; install it by hand",
+        chromium.display()
+    );
+    Ok(chromium)
 }
 
 /// The target triple of this machine.
@@ -51,6 +58,16 @@ pub(crate) fn has_rust_target(target: &str) -> Result<bool> {
     let mut command = Command::new("rustc");
     command.args(["--print", "target-libdir", "--target", target]);
     Ok(Path::new(output_of(&mut command)?.trim()).is_dir())
+}
+
+/// Installs a package of Debian; true when it is there afterwards.
+fn is_installed(package: &str) -> Result<bool> {
+    println!("installing {package}");
+    let apt_get = |words: &[&str]| {
+        let mut command = Command::new("apt-get");
+        succeeds(command.args(words).env("DEBIAN_FRONTEND", "noninteractive"))
+    };
+    Ok(apt_get(&["update"])? && apt_get(&["install", "-y", "--no-install-recommends", package])?)
 }
 
 fn starts(program: &str) -> bool {

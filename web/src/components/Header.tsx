@@ -1,12 +1,13 @@
 import { useState } from "react"
-import { drawId } from "../actions"
 import type { Connection } from "../follow"
+import { drawId } from "../id"
 
 const WORDS: Record<Connection, string> = {
   connecting: "Connecting…",
   live: "",
   reconnecting: "Reconnecting…",
-  gone: "This session is gone",
+  outrun: "Reload the page to go on",
+  gone: "There is no such session",
 }
 
 export function Header({ id, connection }: { id: string; connection: Connection }) {

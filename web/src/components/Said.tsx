@@ -4,10 +4,10 @@ import type { Said as SaidEntry } from "../conversation"
 
 /** What a person said, and how far it has come. */
 export const Said = memo(function Said({ said, actions }: { said: SaidEntry; actions: Actions }) {
-  const { id, text, state, error } = said
+  const { id, text, by, state, error } = said
   return (
     <article className="said" data-state={state}>
-      <h2 className="visually-hidden">{said.by || "You"}</h2>
+      <h2 className={by ? "by" : "visually-hidden"}>{by ?? "You"}</h2>
       <div className="bubble">{text}</div>
       {state === "sending" && <p className="note">Sending…</p>}
       {state === "waiting" && <p className="note">Not read yet</p>}

@@ -1,5 +1,5 @@
 import { useCallback, useLayoutEffect, useRef, useState } from "react"
-import type { ReactNode } from "react"
+import type { MouseEvent, ReactNode } from "react"
 
 /** How near to the end counts as being there. */
 const NEAR_PX = 48
@@ -15,6 +15,8 @@ export function Transcript({ sent, children }: Props) {
   const frame = useRef<HTMLDivElement>(null)
   const content = useRef<HTMLDivElement>(null)
   const isAtEnd = useRef(true)
+  /** Whether the reader has just opened or closed something, and wants to look at that. */
+  const isLooking = useRef(false)
   const [showsJump, setShowsJump] = useState(false)
 
   const toEnd = useCallback(() => {
@@ -22,23 +24,29 @@ export function Transcript({ sent, children }: Props) {
     if (box) box.scrollTop = box.scrollHeight
   }, [])
 
-  const onScroll = () => {
+  const judge = useCallback(() => {
     const box = frame.current
     if (!box) return
     isAtEnd.current = box.scrollHeight - box.scrollTop - box.clientHeight < NEAR_PX
     setShowsJump(!isAtEnd.current)
+  }, [])
+
+  const onClick = (event: MouseEvent) => {
+    isLooking.current = (event.target as Element).closest("summary") !== null
   }
 
   useLayoutEffect(() => {
     if (!frame.current || !content.current) return undefined
     // Text grows without React, so its size is what tells.
     const observer = new ResizeObserver(() => {
-      if (isAtEnd.current) toEnd()
+      if (isAtEnd.current && !isLooking.current) toEnd()
+      else judge()
+      isLooking.current = false
     })
     observer.observe(content.current)
     observer.observe(frame.current)
     return () => observer.disconnect()
-  }, [toEnd])
+  }, [toEnd, judge])
 
   useLayoutEffect(toEnd, [sent, toEnd])
 
@@ -51,7 +59,8 @@ export function Transcript({ sent, children }: Props) {
         aria-live="polite"
         aria-label="Conversation"
         tabIndex={0}
-        onScroll={onScroll}
+        onScroll={judge}
+        onClick={onClick}
       >
         <div ref={content} className="column">
           {children}

@@ -2,9 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use agent::rows::{
-    CallStatus, Generation, GenerationStatus, Message, Resolution, Role, Stop, ToolCall,
-};
+use agent::rows::{CallStatus, Generation, GenerationStatus, Message, Resolution, Stop, ToolCall};
 use live::Row;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -22,11 +20,18 @@ pub(crate) struct Book {
     /// What people wrote, by type and id.
     entries: HashMap<(&'static str, Box<str>), Entered>,
     calls: HashMap<Box<str>, Call>,
+    /// What agents have to do, by their names.
+    agents: HashMap<Box<str>, Inbox>,
+}
+
+/// What an agent has to do.
+#[derive(Debug, Default)]
+struct Inbox {
     /// Generations that have not ended.
     open: HashSet<Box<str>>,
-    /// The newest message of a person.
+    /// The newest message for it.
     heard: Option<Position>,
-    /// How far agents have read.
+    /// How far it has read.
     read_up_to: Option<Position>,
 }
 
@@ -79,10 +84,11 @@ impl Book {
         Some(Parked { status, attempt, is_decided: call.decided.contains(&attempt) })
     }
 
-    /// Whether an agent should look at it: something was said that nobody has read, or something
-    /// was begun and not ended.
-    pub(crate) fn has_work(&self) -> bool {
-        !self.open.is_empty() || self.heard > self.read_up_to
+    /// Whether an agent should look at it: something was said to it that it has not read, or it has
+    /// begun something and not ended.
+    pub(crate) fn has_work_for(&self, agent: &str) -> bool {
+        let inbox = self.agents.get(agent);
+        inbox.is_some_and(|inbox| !inbox.open.is_empty() || inbox.heard > inbox.read_up_to)
     }
 
     /// Remembers what a person wrote under its id; the first of an id stays.
@@ -102,7 +108,7 @@ impl Book {
     fn apply(&mut self, tick: &Tick) {
         if tick.start == Start::Snapshot {
             self.calls.clear();
-            self.open.clear();
+            self.agents.values_mut().for_each(|inbox| inbox.open.clear());
         }
         for (position, entry) in tick.entries() {
             if let Entry::Write(write) = entry {
@@ -115,11 +121,12 @@ impl Book {
         let (key, value) = (write.key.as_str(), write.value.as_ref());
         match write.type_name.as_str() {
             name if name == Message::NAME => {
-                let is_heard = |row: &Message| row.role == Role::User;
-                if row::<Message>(value).as_ref().is_some_and(is_heard) {
-                    let made = write.past.as_ref().map_or(position, |past| past.inserted);
-                    self.heard = self.heard.max(Some(made));
-                }
+                let Some(agent) = row::<Message>(value).and_then(|row| row.target_agent) else {
+                    return;
+                };
+                let made = write.past.as_ref().map_or(position, |past| past.inserted);
+                let inbox = self.agents.entry(agent.into()).or_default();
+                inbox.heard = inbox.heard.max(Some(made));
             }
             name if name == Generation::NAME => self.generation(key, row(value)),
             name if name == ToolCall::NAME => {
@@ -137,13 +144,17 @@ impl Book {
     }
 
     fn generation(&mut self, key: &str, row: Option<Generation>) {
-        let Some(row) = row else { return drop(self.open.remove(key)) };
-        self.read_up_to = self.read_up_to.max(Some(Position::new(row.read_up_to)));
+        let Some(row) = row else {
+            self.agents.values_mut().for_each(|inbox| _ = inbox.open.remove(key));
+            return;
+        };
+        let inbox = self.agents.entry(row.agent_name.into()).or_default();
+        inbox.read_up_to = inbox.read_up_to.max(Some(Position::new(row.read_up_to)));
         match row.status {
             GenerationStatus::Pending | GenerationStatus::Generating => {
-                self.open.insert(key.into());
+                inbox.open.insert(key.into());
             }
-            _ => drop(self.open.remove(key)),
+            _ => _ = inbox.open.remove(key),
         }
     }
 }

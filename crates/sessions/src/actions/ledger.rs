@@ -41,7 +41,7 @@ pub(crate) struct Ledger {
 }
 
 impl Ledgers {
-    pub(super) fn new(log: Arc<dyn Log>) -> Self {
+    pub(crate) fn new(log: Arc<dyn Log>) -> Self {
         Self { log, open: Mutex::default() }
     }
 
@@ -71,10 +71,6 @@ impl Ledger {
     pub(crate) fn new(log: Arc<dyn Log>, session: SessionId) -> Self {
         let address = Address::from(session.path().clone());
         Self { log, session, address, next: None, book: Book::default() }
-    }
-
-    pub(crate) fn session(&self) -> &SessionId {
-        &self.session
     }
 
     /// Reads up to the tail, and tells where that is.
@@ -121,14 +117,4 @@ impl Ledger {
         self.next = None;
         self.book = Book::default();
     }
-}
-
-/// Whether an agent should look at a session, and the tail that this was true for.
-pub(crate) async fn has_work(
-    log: &Arc<dyn Log>,
-    session: &SessionId,
-) -> Result<(bool, Offset), ActionError> {
-    let mut ledger = Ledger::new(log.clone(), session.clone());
-    let (book, tail) = ledger.catch_up().await?;
-    Ok((book.has_work(), tail))
 }

@@ -20,8 +20,8 @@ use sys::Sys;
 use tokio::sync::{Semaphore, oneshot};
 use wire::{Address, ContentType, Offset};
 
-pub(crate) use self::ledger::Ledger;
-use self::{deed::Circumstances, ledger::Ledgers};
+use self::deed::Circumstances;
+pub(crate) use self::ledger::Ledgers;
 pub use self::{
     deed::{Deed, Halt, Resolve, Say},
     door::Door,

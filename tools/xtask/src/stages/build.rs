@@ -8,7 +8,7 @@ use crate::{
     firewall,
     offence::Offence,
     tally::Tally,
-    tidy, toolbox,
+    tidy, toolbox, web,
 };
 
 /// What browsers run.
@@ -27,6 +27,8 @@ const CHECKS: &[Check] = &[
     Check { name: "format", holds: |_| is_formatted() },
     Check { name: "tidy", holds: |_| Ok(is_clean(&tidy::check()?)) },
     Check { name: "firewall", holds: |run| Ok(is_clean(&firewall::check(&run.metadata))) },
+    // Before anything is compiled: the page is part of the binary.
+    Check { name: "web", holds: |_| web::build().map(|()| true) },
     Check { name: "clippy", holds: |_| is_free_of_lints() },
     // Clippy and rustdoc share one half of cargo's work, every test shares the other: this one.
     Check { name: COMPILE, holds: |_| build_workspace() },

@@ -24,6 +24,7 @@ use crate::{
     fuzz,
     metadata::Metadata,
     tally::Tally,
+    web,
 };
 
 /// One part of the test run.
@@ -49,7 +50,7 @@ pub(crate) const STAGES: &[Stage] = &[
     Stage { name: "conformance", minutes: 3, work: Work::Now(run_conformance) },
     Stage { name: "crash", minutes: 2, work: Work::Now(cargo_test::run_crash) },
     Stage { name: "differential", minutes: 2, work: Work::Now(run_differential) },
-    Stage { name: "browser", minutes: 4, work: Work::Planned },
+    Stage { name: "browser", minutes: 4, work: Work::Now(run_browser) },
     Stage { name: "reserve", minutes: 1, work: Work::Planned },
 ];
 
@@ -147,6 +148,13 @@ fn run_differential(run: &Run) -> Result<Tally> {
     differential_command::compare(&run.metadata, &plan, Right::Driver)
 }
 
+fn run_browser(run: &Run) -> Result<Tally> {
+    // The page is part of the binary, so it comes first.
+    web::build()?;
+    ensure!(build_workspace()?, "the workspace does not build");
+    conformance_command::run_page(&run.metadata)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -156,7 +164,7 @@ mod tests {
         let chosen = |wanted| choose(wanted).map(|stages| stages.len()).unwrap_or_default();
         assert_eq!(chosen(None), STAGES.len());
         assert_eq!(chosen(Some("unit")), 1);
-        assert_eq!(chosen(Some("browser")), 0);
+        assert_eq!(chosen(Some("reserve")), 0);
         assert_eq!(chosen(Some("party")), 0);
     }
 }
