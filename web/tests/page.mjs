@@ -1,7 +1,7 @@
 // What a person sees and does on the page.
 import { squeeze } from "./rows.mjs"
 
-const ANSWER_MS_MAX = 30_000
+const ANSWER_MS_MAX = 60_000
 
 export class Tab {
   constructor(page) {
