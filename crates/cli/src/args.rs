@@ -18,7 +18,7 @@ and can be followed live over HTTP.";
 
 const FIRST_STEPS: &str = "\
 First steps:
-  headwater dev                                  start a server, and hear what to ask it
+  headwater dev                                  start a server, and open the page it tells of
 
 In another terminal:
   export HEADWATER_URL=http://127.0.0.1:4437
@@ -66,7 +66,7 @@ pub(crate) struct Args {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Start a server to play with: no settings needed, data in ./.headwater
+    /// Start a server and a session to talk in: no settings needed, data in ./.headwater
     #[command(after_help = DEV_NOTES)]
     Dev(DevFlags),
 

@@ -4,9 +4,9 @@
 //! and files, and talks to a terminal. Everything else it leaves to the libraries below it.
 //!
 //! In reading order: `args` is what can be asked; `config` is what a server goes by and where each
-//! value came from; `serve` and `dev` run a server; `stream` works with streams in a directory or
-//! on a server; `ask` asks a model; `keys` and `doctor` look after a directory. `failure` and
-//! `output` are what people see.
+//! value came from; `serve` and `dev` run a server; `session` is who answers in sessions; `stream`
+//! works with streams in a directory or on a server; `ask` asks a model; `keys` and `doctor` look
+//! after a directory. `failure` and `output` are what people see.
 
 mod args;
 mod ask;
@@ -17,6 +17,7 @@ mod failure;
 mod keys;
 mod output;
 mod serve;
+mod session;
 mod stream;
 
 use std::process::ExitCode;

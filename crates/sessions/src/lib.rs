@@ -1,6 +1,6 @@
 //! The service in front of agents. [`Actions`] is how people write into sessions: each action
 //! knows who acts, checks what is to be written, and appends one row, once. [`Door`] serves actions
-//! over HTTP, beside the streams. `Fleet` runs an agent in every session that has something for
+//! over HTTP, beside the streams. [`Fleet`] runs an agent in every session that has something for
 //! it.
 //!
 //! [`handle_wake`] is another door, where a server that keeps subscriptions wakes the runners of
@@ -26,13 +26,13 @@
 
 mod actions;
 pub mod caps;
-// mod fleet;
+mod fleet;
 mod problem;
 mod session_id;
 mod wake_door;
 
 pub use actions::{ActionError, Actions, Deed, Done, Door, Halt, Pass, Resolve, Say};
-// pub use fleet::{Fleet, FleetSettings};
+pub use fleet::{Fleet, FleetSettings};
 pub use session_id::{BadSessionId, SessionId, TENANT};
 pub use wake_door::{WakeDoor, handle_wake};
 

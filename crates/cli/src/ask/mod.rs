@@ -1,7 +1,7 @@
 //! `headwater ask`: one question to a model, its answer on the terminal.
 
 mod screen;
-mod weather;
+pub(crate) mod weather;
 
 use std::{
     future::pending,

@@ -15,7 +15,13 @@ pub(crate) struct Flags(BTreeMap<&'static str, String>);
 
 /// The same flags, for a command that shows only the most useful ones in its help.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct DevFlags(pub(crate) Flags);
+pub(crate) struct DevFlags {
+    pub(crate) flags: Flags,
+    /// The model that answers, if one was named.
+    pub(crate) model: Option<String>,
+}
+
+const MODEL: &str = "model";
 
 /// Settings in the help of `headwater dev`.
 const DEV_HELP: [&str; 3] = ["config", "data-dir", "listen"];
@@ -77,10 +83,15 @@ impl FromArgMatches for Flags {
 
 impl Args for DevFlags {
     fn augment_args(command: Command) -> Command {
-        command.args(ALL.iter().map(|label| {
+        let command = command.args(ALL.iter().map(|label| {
             let argument = argument(label).help_heading(None);
             argument.hide(!DEV_HELP.contains(&label.name))
-        }))
+        }));
+        let model = Arg::new(MODEL).long(MODEL).value_name("MODEL").env("HEADWATER_MODEL");
+        command.arg(model.hide_env_values(true).help(
+            "Who answers: scripted, openai:NAME, openai-chat:NAME, anthropic:NAME, gemini:NAME or \
+             ollama:NAME [default: the first that has a key or runs here, else scripted]",
+        ))
     }
 
     fn augment_args_for_update(command: Command) -> Command {
@@ -90,10 +101,12 @@ impl Args for DevFlags {
 
 impl FromArgMatches for DevFlags {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
-        Flags::from_arg_matches(matches).map(Self)
+        let model = matches.get_one::<String>(MODEL).filter(|name| !name.is_empty()).cloned();
+        Ok(Self { flags: Flags::from_arg_matches(matches)?, model })
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
-        self.0.update_from_arg_matches(matches)
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
     }
 }

@@ -35,7 +35,7 @@ pub(crate) struct Config {
 }
 
 /// Where streams are kept.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum Engine {
     /// In memory, until the process ends.
     Memory,

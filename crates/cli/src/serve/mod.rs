@@ -32,19 +32,22 @@ pub(crate) fn run(flags: Flags) -> Result<(), Failure> {
         store.renew_keys_on_hangup(&sys)?;
         let server =
             Server::bind_with(store.log(), store.subscriptions(), sys.clone(), config.server).await;
-        run_until_signal(&sys, server.map_err(|error| cannot_bind(&error))?, store).await
+        let server = server.map_err(|error| cannot_bind(&error))?;
+        run_until_signal(&sys, server, store, async {}).await
     })?;
     hook.report()
 }
 
-/// Serves until a signal comes, lets answers under way finish, then closes the log.
+/// Serves until a signal comes, lets answers under way finish, sees to `last`, then closes the log.
 pub(crate) async fn run_until_signal(
     sys: &Sys,
     server: Server,
     store: Store,
+    last: impl Future<Output = ()>,
 ) -> Result<(), Failure> {
     let signals = Signals::listen(sys).map_err(|error| Failure::about("signals", error))?;
     server.run(signals.first()).await;
+    last.await;
     store.close().await;
     Ok(())
 }

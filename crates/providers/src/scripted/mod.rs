@@ -25,6 +25,7 @@
 //! ```
 
 mod caps;
+mod companion;
 mod demo;
 mod fill;
 mod model;

@@ -19,7 +19,7 @@ use sys::{Cancellation, Sys};
 
 use super::{
     caps::REQUESTS_KEPT_MAX,
-    demo,
+    companion, demo,
     plan::{Beat, PROVIDER, Plan},
     script::{Script, Turn},
 };
@@ -58,6 +58,7 @@ pub enum Order {
 enum By {
     Script { script: Script, order: Order, calls: AtomicUsize },
     Rules,
+    Company,
 }
 
 /// The newest requests. The lock is held for a push or a copy.
@@ -82,6 +83,14 @@ impl Scripted {
     #[must_use]
     pub fn demo(sys: Sys) -> Self {
         Self::new("demo", By::Rules, sys)
+    }
+
+    /// Follows the same rules with more words, for people who want to see how it feels: it thinks,
+    /// knows what to ask a tool called `clock`, says a paragraph to anything and a long story when
+    /// asked for one, at the pace of a quick reader.
+    #[must_use]
+    pub fn companion(sys: Sys) -> Self {
+        Self::new("companion", By::Company, sys).pace(Pace::per_word(companion::WORD))
     }
 
     fn new(model: &str, by: By, sys: Sys) -> Self {
@@ -137,6 +146,7 @@ impl Scripted {
         let model = &self.name.model;
         let (script, index) = match &*self.by {
             By::Rules => return Plan::of(&demo::turn(request), request, model),
+            By::Company => return Plan::of(&companion::turn(request), request, model),
             By::Script { script, order: Order::ByCall, calls } => {
                 (script, calls.fetch_add(1, Ordering::Relaxed))
             }

@@ -6,7 +6,7 @@ use super::Yard;
 use crate::{SessionId, actions::ActionError};
 
 /// How a job went.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Rested {
     /// There was nothing to do.
     Idle,

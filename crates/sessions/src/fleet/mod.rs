@@ -23,7 +23,7 @@ use crate::{
 /// How a fleet runs its agents.
 #[derive(Clone, Copy, Debug)]
 pub struct FleetSettings {
-    /// Agents at a time; [`AGENTS_RUNNING_DEFAULT`].
+    /// Agents at a time, 1 or more; [`AGENTS_RUNNING_DEFAULT`].
     pub running_max: usize,
     /// How long an agent may have nothing to do; [`AGENT_IDLE_DEFAULT`].
     pub idle_max: Duration,

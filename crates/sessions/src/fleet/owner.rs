@@ -24,8 +24,11 @@ use crate::{
 pub(super) struct Owner {
     yard: Arc<Yard>,
     watch: Watch,
-    news: mpsc::UnboundedReceiver<News>,
-    tell: mpsc::UnboundedSender<News>,
+    ends: mpsc::Receiver<(SessionId, Rested)>,
+    /// Each job has room for the one thing it tells.
+    tell_end: mpsc::Sender<(SessionId, Rested)>,
+    pauses: mpsc::Receiver<SessionId>,
+    tell_pause: mpsc::Sender<SessionId>,
     waiting: VecDeque<SessionId>,
     /// All of `waiting`.
     is_waiting: HashSet<SessionId>,
@@ -59,34 +62,30 @@ struct Setback {
 struct Report {
     session: Option<SessionId>,
     rested: Rested,
-    tell: mpsc::UnboundedSender<News>,
+    tell: mpsc::Sender<(SessionId, Rested)>,
 }
 
 impl Drop for Report {
     fn drop(&mut self) {
         if let Some(session) = self.session.take() {
-            let rested = std::mem::replace(&mut self.rested, Rested::GivenUp);
-            let _ = self.tell.send(News::Rested(session, rested));
+            let _ = self.tell.try_send((session, self.rested));
         }
     }
-}
-
-/// What jobs tell. There is at most one of each job, and there are few jobs.
-enum News {
-    Rested(SessionId, Rested),
-    Again(SessionId),
 }
 
 impl Owner {
     pub(super) fn new(yard: Arc<Yard>) -> Result<Self, WatchError> {
         let glob = format!("{TENANT}/sessions/*").parse().expect("the glob is a good one");
         let watch = yard.log.watch(glob)?;
-        let (tell, news) = mpsc::unbounded_channel();
+        let (tell_end, ends) = mpsc::channel(yard.settings.running_max.max(1));
+        let (tell_pause, pauses) = mpsc::channel(1);
         Ok(Self {
             yard,
             watch,
-            news,
-            tell,
+            ends,
+            tell_end,
+            pauses,
+            tell_pause,
             waiting: VecDeque::new(),
             is_waiting: HashSet::new(),
             running: HashMap::new(),
@@ -103,7 +102,8 @@ impl Owner {
             tokio::select! {
                 biased;
                 () = yard.cancellation.cancelled() => break,
-                Some(news) = self.news.recv() => self.hear(news),
+                Some((session, rested)) = self.ends.recv() => self.rested(session, rested),
+                Some(session) = self.pauses.recv() => self.paused(session),
                 moved = self.watch.next() => match moved {
                     Some(Moved::Stream(path, ..)) => self.moved(&path),
                     Some(Moved::Resync) => self.survey = Some(Survey { after: None }),
@@ -113,11 +113,8 @@ impl Owner {
             }
         }
         while !self.running.is_empty() {
-            match self.news.recv().await {
-                Some(News::Rested(session, _)) => drop(self.running.remove(&session)),
-                Some(News::Again(_)) => {}
-                None => return,
-            }
+            let Some((session, _)) = self.ends.recv().await else { return };
+            self.running.remove(&session);
         }
     }
 
@@ -166,10 +163,10 @@ impl Owner {
     }
 
     fn start_waiting(&mut self) {
-        while self.running.len() < self.yard.settings.running_max {
+        while self.running.len() < self.yard.settings.running_max.max(1) {
             let Some(session) = self.waiting.pop_front() else { return };
             self.is_waiting.remove(&session);
-            let (yard, tell, id) = (self.yard.clone(), self.tell.clone(), session.clone());
+            let (yard, tell, id) = (self.yard.clone(), self.tell_end.clone(), session.clone());
             let task = self.yard.sys.spawn.task("session", async move {
                 let session = Some(id.clone());
                 let mut report = Report { session, rested: Rested::Failed, tell };
@@ -179,16 +176,14 @@ impl Owner {
         }
     }
 
-    fn hear(&mut self, news: News) {
-        let (session, rested) = match news {
-            News::Rested(session, rested) => (session, rested),
-            News::Again(session) => {
-                if let Some(setback) = self.failures.get_mut(&session) {
-                    setback.is_pausing = false;
-                }
-                return self.wait(session);
-            }
-        };
+    fn paused(&mut self, session: SessionId) {
+        if let Some(setback) = self.failures.get_mut(&session) {
+            setback.is_pausing = false;
+        }
+        self.wait(session);
+    }
+
+    fn rested(&mut self, session: SessionId, rested: Rested) {
         let was_dirty = self.running.remove(&session).is_some_and(|running| running.is_dirty);
         match rested {
             Rested::Idle => drop(self.failures.remove(&session)),
@@ -213,10 +208,10 @@ impl Owner {
         let pause = pause_after(setback.count);
         setback.count += 1;
         setback.is_pausing = true;
-        let (yard, tell) = (self.yard.clone(), self.tell.clone());
+        let (yard, tell) = (self.yard.clone(), self.tell_pause.clone());
         self.yard.sys.spawn.task("session-pause", async move {
             if yard.cancellation.rest(pause, &yard.sys).await {
-                let _ = tell.send(News::Again(session));
+                let _ = tell.send(session).await;
             }
         });
     }

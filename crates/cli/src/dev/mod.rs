@@ -1,0 +1,194 @@
+//! `headwater dev`: a server to play with, a session to talk in, and a welcome that says how.
+
+mod house;
+mod page;
+mod secret;
+
+use std::{io, sync::Arc};
+
+use server::{Auth, Issuer, Server};
+use sessions::{Actions, Door, Fleet, FleetSettings, Pass, SessionId};
+use sys::Sys;
+
+use self::house::House;
+use crate::{
+    config::{Config, DevFlags, Engine, Sources},
+    failure::Failure,
+    output,
+    serve::{self, Store},
+    session::{self, AGENT, Choice},
+};
+
+/// Ports tried after the usual one.
+const PORTS_TRIED_MAX: u16 = 20;
+/// People at a terminal need not read about every connection.
+const LOG_FILTER_DEFAULT: &str = "warn";
+
+/// Serves until Ctrl-C.
+pub(crate) fn run(flags: DevFlags) -> Result<(), Failure> {
+    let DevFlags { flags, model } = flags;
+    let sources = Sources::gather(flags)?;
+    let ports = if sources.chooses_address()? { 0 } else { PORTS_TRIED_MAX };
+    let mut config = Config::resolve(&sources)?;
+    serve::start_logging(&config.logging, LOG_FILTER_DEFAULT);
+    let place = place(&config.engine);
+    serve::runtime()?.block_on(async {
+        let sys = Sys::real();
+        let choice = Choice::make(&sys, model.as_deref()).await?;
+        let store = Store::open(&sys, config.engine.clone()).await?;
+        store.renew_keys_on_hangup(&sys)?;
+        // Where tokens are asked for, they come from whoever runs the server.
+        let issuer = match config.server.auth {
+            Auth::None => Some(Arc::new(secret::issuer(&sys, &config.engine).await?)),
+            Auth::Tokens(_) => None,
+        };
+        config.server.issuer = issuer.clone();
+        let usual_port = config.server.listen.port();
+        let scheme = if config.server.tls.is_some() { "https" } else { "http" };
+        let server = bind_near(&sys, &store, config.server, ports).await?;
+        let address = server.local_addr();
+        let actions = Actions::for_agent(&sys, store.log(), AGENT);
+        let session = SessionId::draw(&sys.chance);
+        actions.create(&session).await.map_err(Failure::refused)?;
+        let server = server.beside(Arc::new(house(&sys, actions, issuer, address)));
+        let fleet = launch(&sys, &store, choice.clone())?;
+        let taken = (address.port() != usual_port && usual_port != 0).then_some(usual_port);
+        let url = format!("{scheme}://{address}");
+        let said =
+            Welcome { url: &url, session: &session, place: &place, model: &choice.why, taken };
+        output::raw(said.text(Ink::for_terminal()).as_bytes())?;
+        serve::run_until_signal(&sys, server, store, fleet.shutdown()).await
+    })
+}
+
+fn house(
+    sys: &Sys,
+    actions: Actions,
+    issuer: Option<Arc<Issuer>>,
+    address: std::net::SocketAddr,
+) -> House {
+    let door = Door::new(sys, actions);
+    let door = match issuer {
+        Some(issuer) => door.with_pass(Pass::new(issuer, address)),
+        None => door,
+    };
+    House { sys: sys.clone(), door }
+}
+
+/// Runs the agents of all sessions.
+fn launch(sys: &Sys, store: &Store, choice: Choice) -> Result<Fleet, Failure> {
+    let (owned, log) = (sys.clone(), store.log());
+    let start = move |id| session::start_agent(owned.clone(), log.clone(), choice.clone(), id);
+    let fleet = Fleet::launch(sys, store.log(), AGENT, FleetSettings::default(), start);
+    fleet.map_err(|error| Failure::about("sessions cannot be watched", error))
+}
+
+/// Takes the address, or one of the next `ports` if that is taken.
+async fn bind_near(
+    sys: &Sys,
+    store: &Store,
+    mut settings: server::Settings,
+    ports: u16,
+) -> Result<Server, Failure> {
+    let first = settings.listen.port();
+    let last = first.saturating_add(ports);
+    loop {
+        let port = settings.listen.port();
+        match bind(sys, store, settings.clone()).await {
+            Ok(server) => return Ok(server),
+            Err(error) if serve::is_taken(&error) && port < last => {
+                settings.listen.set_port(port + 1);
+            }
+            Err(error) => return Err(serve::cannot_bind(&error)),
+        }
+    }
+}
+
+async fn bind(
+    sys: &Sys,
+    store: &Store,
+    settings: server::Settings,
+) -> Result<Server, server::BindError> {
+    let subscriptions = store.subscriptions();
+    Server::bind_with(store.log(), subscriptions, sys.clone(), settings).await
+}
+
+/// Where the streams are, for people.
+fn place(engine: &Engine) -> String {
+    match engine {
+        Engine::Memory => "in memory, until this ends".to_owned(),
+        Engine::File { dir, .. } => format!("in {}", dir.display()),
+    }
+}
+
+/// How words are made to stand out, where that can be seen.
+#[derive(Clone, Copy, Debug)]
+struct Ink {
+    bold: &'static str,
+    faint: &'static str,
+    plain: &'static str,
+}
+
+impl Ink {
+    const NONE: Self = Self { bold: "", faint: "", plain: "" };
+
+    fn for_terminal() -> Self {
+        if output::is_colourful(&io::stdout()) {
+            Self { bold: "\x1b[1;36m", faint: "\x1b[2m", plain: "\x1b[0m" }
+        } else {
+            Self::NONE
+        }
+    }
+}
+
+/// What people read first.
+struct Welcome<'a> {
+    url: &'a str,
+    session: &'a SessionId,
+    place: &'a str,
+    model: &'a str,
+    /// A port that was not free.
+    taken: Option<u16>,
+}
+
+impl Welcome<'_> {
+    fn text(&self, Ink { bold, faint, plain }: Ink) -> String {
+        let Self { url, session, place, model, taken } = self;
+        let taken = taken.map(|port| format!(" (port {port} is taken)")).unwrap_or_default();
+        let stream = format!("{url}/v1/stream/hello");
+        let json = "-H 'Content-Type: application/json'";
+        format!(
+            "
+  Talk here:  {bold}{url}/s/{session}{plain}{taken}
+  The model:  {model}
+
+  Headwater {version} keeps everything {place}. Ctrl-C ends it.
+  {faint}Streams alone: make one, append to it, and follow it live:{plain}
+
+  curl -X PUT {json} {stream}
+  curl -X POST {json} -d '{{\"text\":\"hi\"}}' {stream}
+  curl -N '{stream}?offset=-1&live=sse'
+
+",
+            version = env!("CARGO_PKG_VERSION"),
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_welcome_is_short_and_plain_without_ink() {
+        let session = &"calm-otter-1".parse().unwrap();
+        let (url, place, model) = ("http://127.0.0.1:4438", "in ./.headwater", "scripted");
+        let text = Welcome { url, session, place, model, taken: Some(4437) }.text(Ink::NONE);
+        assert!(text.lines().count() < 15, "{text}");
+        assert!(!text.contains('\x1b'), "{text}");
+        assert!(
+            text.contains("http://127.0.0.1:4438/s/calm-otter-1 (port 4437 is taken)"),
+            "{text}"
+        );
+    }
+}
