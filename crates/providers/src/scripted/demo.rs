@@ -20,20 +20,6 @@ const WHAT_IT_IS: &str = "I am a scripted model: I follow a few rules, and need 
     a network. Ask me how the weather is in two cities, or name a tool that I should call. To talk \
     to a real model, give its provider and name, such as `anthropic:NAME` or `ollama:NAME`.";
 
-/// Long enough to be interrupted.
-const STORY: &str = "High up where nobody lives, a spring came out from under a stone. It was so \
-    small that it had to think about every drop.\n\nSo it made a rule: before a drop went \
-    anywhere, the spring wrote it down, and what was written stayed written. It took a little \
-    longer. The rain laughed at it and ran ahead, in all directions, and by noon it had \
-    forgotten where it came from.\n\nThen a rock fell into the bed and cut the water off. Below, \
-    in the village, the wheel of the mill stood still. People looked up the hill and \
-    waited.\n\nThe spring did not begin again. It looked up the last drop that had reached the \
-    mill, went round the rock, and sent the next one. The wheel turned, and the miller, who had \
-    been in the middle of a sack, went on with that sack.\n\nWhoever wanted to know how the \
-    river had become a river could walk along it from the stone down to the sea and read it, \
-    drop by drop. Some walked it twice. It was the same river both times, and that, they said, \
-    was the best part of the story.";
-
 /// Text of a question about the weather.
 const WEATHER: [&str; 10] = [
     "weather",
@@ -191,8 +177,6 @@ impl<'a> View<'a> {
             "For which city? Ask me, for example: how is the weather in Oslo and Lima?".to_owned()
         } else if WEATHER.iter().any(|word| has(word)) {
             "I cannot tell: nobody has given me a tool for the weather.".to_owned()
-        } else if has("story") {
-            STORY.to_owned()
         } else if (has("who") || has("what")) && has("you") || has("help") {
             WHAT_IT_IS.to_owned()
         } else {

@@ -111,13 +111,6 @@ async fn it_says_what_it_is() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_story_is_long_and_always_the_same() {
-    let story = said(offered("Tell me a long story.", &[weather()])).await;
-    assert!(story.split_whitespace().count() > 150, "{story}");
-    assert_eq!(said(offered("that story again", &[])).await, story);
-}
-
-#[tokio::test(start_paused = true)]
 async fn an_answer_by_a_schema_fits_it_and_tells_what_tools_have_told() {
     let schema = json!({"type": "object", "required": ["cities", "mood"], "properties": {
         "mood": {"enum": ["fine", "bad"]},
