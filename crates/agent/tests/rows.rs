@@ -1,5 +1,6 @@
 //! The rows of a session, as others see them.
-#![allow(clippy::unwrap_used, reason = "tests")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#![allow(clippy::disallowed_methods, reason = "the files of the project are real")]
 
 use std::{fs, path::Path};
 

@@ -281,6 +281,12 @@ impl RunningAgent {
         }
     }
 
+    /// Waits until it works, or has ended.
+    pub async fn busy(&self) {
+        let works = |activity: &Activity| !matches!(activity, Activity::Idle);
+        let _ = self.activity.clone().wait_for(works).await;
+    }
+
     /// Waits until a message was answered, and tells by which generation: it is over, whatever
     /// became of it.
     ///
