@@ -42,7 +42,14 @@ impl Work<'_> {
     /// Asks the model, writes down what it says, and tells what comes next.
     pub(super) async fn call_model(&mut self, request: Arc<Request>) -> Result<Step, Halt> {
         let mut flights = Flights::new();
-        let heard = self.listen(request, &mut flights).await?;
+        let heard = match self.listen(request, &mut flights).await {
+            Ok(heard) => heard,
+            Err(halt) => {
+                // What is under way lands first: whatever is written next has a later number.
+                land(flights).await?;
+                return Err(halt);
+            }
+        };
         let input = match heard {
             Heard::Whole => Input::ModelEnded,
             Heard::Cancelled(cancelled) => {

@@ -54,6 +54,22 @@ async fn tools_that_panic_hang_or_say_too_much_fail_and_the_run_goes_on() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_answer_that_fits_no_row_is_a_failed_call() {
+    let session = Session::new().await;
+    let huge = Tool::builder("huge", "Says far too much.")
+        .output_bytes_max(1 << 30)
+        .run(|_: Value, _: ToolContext| async { Ok("x".repeat(64 * 1024 * 1024)) })
+        .unwrap();
+    let model = session.model([Turn::new().call("huge", json!({})), Turn::new().text("Oh.")]);
+    let agent = session.start(session.agent(&model).tool(huge)).await;
+    session.say("m1", "go").await;
+    assert_eq!(session.outcome().await, (GenerationStatus::Completed, None));
+    let call = session.rows::<ToolCall>().remove(0);
+    assert!(call.error.unwrap().contains("67108864 bytes"));
+    agent.stop().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_model_that_never_stops_calling_is_stopped_by_its_turns() {
     let session = Session::new().await;
     let again = || Turn::new().call("again", json!({}));
