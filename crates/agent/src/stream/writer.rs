@@ -55,14 +55,20 @@ impl<R: ChunkRow> Pen<R> {
     pub(super) async fn turn(&mut self, is_any_waiting: bool) -> Result<(), StreamError> {
         let may_begin = is_any_waiting && !self.is_full() && !self.is_due;
         let due = self.due.as_mut().filter(|_| may_begin);
-        let is_due = tokio::select! {
+        let is_time = async {
+            match due {
+                Some(due) => due.await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
             biased;
             Some(written) = self.writing.next(), if !self.writing.is_empty() => {
                 return written.map_err(|error| TableError::from(error).into());
             }
-            () = async { match due { Some(due) => due.await, None => std::future::pending().await } } => true,
-        };
-        self.is_due = is_due;
+            () = is_time => {}
+        }
+        self.is_due = true;
         Ok(())
     }
 

@@ -249,7 +249,8 @@ fn a_gap_between_chunks_is_refused_in_words() {
         let error = stream_to_collection(stream::iter(events), &chunks, how).await.unwrap_err();
         assert_eq!(
             error.to_string(),
-            "the row \"g:c1\" breaks the contract of a chunk: its index is 2, and 1 would be the next"
+            "the row \"g:c1\" breaks the contract of a chunk: its index is 2, and 1 would be the \
+             next"
         );
         assert!(!error.is_retryable() && chunks.is_empty());
     });
