@@ -18,7 +18,7 @@ export default defineConfig({
     include: ["src/**/*.test.ts", "tests/*.test.mjs"],
     // One process, so that ending it ends everything it started.
     pool: "threads",
-    testTimeout: 60_000,
+    testTimeout: 120_000,
     hookTimeout: 60_000,
   },
 })

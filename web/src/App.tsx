@@ -32,6 +32,8 @@ export function App({ session }: { session: Session }) {
   }
   const stop = () => {
     setError("")
+    // The button that was pressed goes away, and must not take the focus with it.
+    composer.current?.focus()
     actions.stop(running?.generationId).catch((error: unknown) => setError(sayWhy(error)))
   }
 

@@ -1,4 +1,5 @@
-// Leave to read: a token of the session, asked for when it is first needed and again before it ends.
+// Leave to read and to act: a token of the session, asked for when it is first needed, and again
+// before it ends.
 import { call } from "./http"
 import { drawId } from "./id"
 

@@ -38,7 +38,7 @@ export class Actions {
     void this.#deliver(outgoing)
   }
 
-  /** Sends a message again. It has the same id, so it is said once even if the first try arrived. */
+  /** Sends a message again, under its id: so it is said once even if the first try arrived. */
   retry({ id, text }: Outgoing): void {
     const outgoing = { id, text }
     this.#replace(outgoing)

@@ -41,7 +41,12 @@ describe("admission", () => {
   })
 
   it("leaves out what the page has no use for", () => {
-    const others = [{ type: "claim", key: "c", value: {}, headers: { operation: "insert" } }, 7, null, []]
+    const others = [
+      { type: "claim", key: "c", value: {}, headers: { operation: "insert" } },
+      7,
+      null,
+      [],
+    ]
     expect(admit(4, others)).toEqual([])
   })
 
@@ -55,7 +60,9 @@ describe("admission", () => {
   })
 
   it("leaves out chunks of a message that is there", () => {
-    const keys = admit(9, [chunk("c0", "m"), chunk("c1", "other"), message("m")]).map(({ key }) => key)
+    const keys = admit(9, [chunk("c0", "m"), chunk("c1", "other"), message("m")]).map(
+      ({ key }) => key,
+    )
     expect(keys).toEqual(["c1", "m"])
   })
 

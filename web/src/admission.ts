@@ -104,9 +104,7 @@ function isControl(item: unknown, control: string): boolean {
 
 function isChange(item: unknown, type: string): item is Change {
   const change = item as Partial<Change> | null
-  return (
-    change?.type === type && typeof change.key === "string" && "operation" in headersOf(change)
-  )
+  return change?.type === type && typeof change.key === "string" && "operation" in headersOf(change)
 }
 
 function isShown(item: unknown): item is Change & { type: Shown } {

@@ -30,7 +30,12 @@ const step = (generationId: string, turn: number, status: Step["status"]): Step 
 
 const call = (id: string, more: Partial<ToolCall>): ToolCall => {
   const times = { createdAt: AT, updatedAt: AT }
-  const rest = { args: { city: "Oslo" }, effect: "pure" as const, result: undefined, resultParts: undefined }
+  const rest = {
+    args: { city: "Oslo" },
+    effect: "pure" as const,
+    result: undefined,
+    resultParts: undefined,
+  }
   return { id, name: "weather", status: "completed", attempt: 1, ...times, ...rest, ...more }
 }
 
@@ -59,12 +64,21 @@ describe("the order of a conversation", () => {
       spoken("guide-3", 1, "Sun."),
     ]
     const generations = [generation(3), generation(0)]
-    const expected = ["read: Oslo?", "guide completed: Rain.", "read: and Lima?", "guide completed: Sun."]
+    const expected = [
+      "read: Oslo?",
+      "guide completed: Rain.",
+      "read: and Lima?",
+      "guide completed: Sun.",
+    ]
     expect(outline({ messages, generations })).toEqual(expected)
   })
 
   it("puts what arrives during an answer after it, wherever it lies", () => {
-    const messages = [said(0, "one"), said(2, "two"), { ...spoken("guide-0", 1, "first"), position: 5 }]
+    const messages = [
+      said(0, "one"),
+      said(2, "two"),
+      { ...spoken("guide-0", 1, "first"), position: 5 },
+    ]
     const generations = [generation(0, { status: "generating" })]
     const steps = [step("guide-0", 2, "started")]
     const expected = ["read: one", "guide generating: first / growing", "waiting: two"]
@@ -81,7 +95,11 @@ describe("the order of a conversation", () => {
   })
 
   it("ends with what is on its way, once", () => {
-    const outbox = [{ id: "m0", text: "one" }, { id: "x", text: "two" }, { id: "y", text: "three", error: "no" }]
+    const outbox = [
+      { id: "m0", text: "one" },
+      { id: "x", text: "two" },
+      { id: "y", text: "three", error: "no" },
+    ]
     expect(outline({ messages: [said(0, "one")], outbox })).toEqual([
       "waiting: one",
       "sending: two",
@@ -96,12 +114,17 @@ describe("the order of a conversation", () => {
   })
 
   it("shows a message of a generation that nobody knows", () => {
-    expect(outline({ messages: [spoken("gone-0", 1, "Hello.")] })).toEqual(["guide completed: Hello."])
+    expect(outline({ messages: [spoken("gone-0", 1, "Hello.")] })).toEqual([
+      "guide completed: Hello.",
+    ])
   })
 })
 
 describe("an answer", () => {
-  const rows = (more: Partial<Generation>) => ({ messages: [said(0, "hi")], generations: [generation(0, more)] })
+  const rows = (more: Partial<Generation>) => ({
+    messages: [said(0, "hi")],
+    generations: [generation(0, more)],
+  })
   const answerOf = (rows: Partial<SessionRows>) => show(rows).entries.at(-1) as Answer
 
   it("has the parts of its messages, and the calls they name", () => {
@@ -120,9 +143,18 @@ describe("an answer", () => {
   })
 
   it.each([
-    [{ status: "failed", error: "503" }, { tone: "failed", text: "503" }],
-    [{ status: "cancelled", cancelledBy: "user" }, { tone: "stopped", text: "Stopped." }],
-    [{ status: "cancelled", cancelledBy: "timeout" }, { tone: "stopped", text: "Stopped: it took too long." }],
+    [
+      { status: "failed", error: "503" },
+      { tone: "failed", text: "503" },
+    ],
+    [
+      { status: "cancelled", cancelledBy: "user" },
+      { tone: "stopped", text: "Stopped." },
+    ],
+    [
+      { status: "cancelled", cancelledBy: "timeout" },
+      { tone: "stopped", text: "Stopped: it took too long." },
+    ],
     [{ status: "completed" }, undefined],
   ] as const)("says how it ended: %o", (more, ending) => {
     expect(answerOf(rows(more)).ending).toEqual(ending)
@@ -130,7 +162,9 @@ describe("an answer", () => {
 
   it("keeps what was said before it was stopped", () => {
     const steps = [step("guide-0", 1, "cancelled")]
-    expect(outline({ ...rows({ status: "cancelled" }), steps }).at(-1)).toBe("guide cancelled: left")
+    expect(outline({ ...rows({ status: "cancelled" }), steps }).at(-1)).toBe(
+      "guide cancelled: left",
+    )
   })
 
   it("is thinking only while nothing shows that it works", () => {
@@ -140,7 +174,11 @@ describe("an answer", () => {
     const messages = [said(0, "hi"), spoken("guide-0", 1, "", [{ type: "tool-call", id: "c" }])]
     const calling = (status: ToolCall["status"]) =>
       answerOf({ ...busy, messages, toolCalls: [call("c", { status })] }).isThinking
-    expect([calling("executing"), calling("parked"), calling("completed")]).toEqual([false, false, true])
+    expect([calling("executing"), calling("parked"), calling("completed")]).toEqual([
+      false,
+      false,
+      true,
+    ])
   })
 })
 
@@ -185,16 +223,27 @@ describe("a call", () => {
 
 describe("what can be stopped", () => {
   const stop = (position: number, generationId?: string) => {
-    return { id: `s${position}`, actorId: "ada", createdAt: AT, position, ...(generationId && { generationId }) }
+    return {
+      id: `s${position}`,
+      actorId: "ada",
+      createdAt: AT,
+      position,
+      ...(generationId && { generationId }),
+    }
   }
   const messages = [said(0, "hi")]
   const generations = [generation(0, { status: "generating" })]
 
   it("is the generation that runs", () => {
-    expect(show({ messages, generations }).running).toEqual({ generationId: "guide-0", isStopping: false })
+    expect(show({ messages, generations }).running).toEqual({
+      generationId: "guide-0",
+      isStopping: false,
+    })
     const stops = [stop(4, "guide-0")]
     expect(show({ messages, generations, stops }).running?.isStopping).toBe(true)
-    expect(show({ messages, generations, stops: [stop(4, "other")] }).running?.isStopping).toBe(false)
+    expect(show({ messages, generations, stops: [stop(4, "other")] }).running?.isStopping).toBe(
+      false,
+    )
   })
 
   it("is a question that nobody has read yet", () => {

@@ -92,7 +92,9 @@ export function conversation(rows: SessionRows): Conversation {
   const steps = groupBy(rows.steps, (step) => step.generationId)
   const calls = new Map(rows.toolCalls.map((call) => [call.id, describeCall(call, rows)]))
   const known = new Set(generations.map(({ id }) => id))
-  const heard = rows.messages.filter(({ generationId }) => !known.has(generationId ?? "")).sort(byPosition)
+  const heard = rows.messages
+    .filter(({ generationId }) => !known.has(generationId ?? ""))
+    .sort(byPosition)
 
   const entries: Entry[] = []
   let next = 0
@@ -104,7 +106,11 @@ export function conversation(rows: SessionRows): Conversation {
     entries.push(answer(generation, own, steps.get(generation.id) ?? [], calls))
   }
   const unread = heard.slice(next)
-  entries.push(...unread.map((message) => tell(message, isAsked(message) ? "waiting" : "read", calls, rows.me)))
+  entries.push(
+    ...unread.map((message) =>
+      tell(message, isAsked(message) ? "waiting" : "read", calls, rows.me),
+    ),
+  )
   entries.push(...rows.outbox.filter(isNews(rows.messages)).map(announce))
 
   const working = generations.filter(isUnderWay)
@@ -161,7 +167,8 @@ function answer(
   }
   const { id, agentName: by, status: state } = generation
   const ending = describeEnding(generation)
-  const isThinking = isUnderWay(generation) && !turns.some((turn) => turn.isGrowing || awaitsCall(turn))
+  const isThinking =
+    isUnderWay(generation) && !turns.some((turn) => turn.isGrowing || awaitsCall(turn))
   return { kind: "answer", id, by, state, turns, isThinking, ...(ending && { ending }) }
 }
 

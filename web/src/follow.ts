@@ -6,6 +6,7 @@
 import { FetchError, stream } from "@durable-streams/client"
 import type { JsonBatch } from "@durable-streams/client"
 import type { Access } from "./access"
+import { Refused } from "./http"
 
 export type Connection = "connecting" | "live" | "reconnecting" | "outrun" | "gone"
 
@@ -56,7 +57,7 @@ export async function follow(
     } catch (error) {
       if (signal.aborted) return
       if (isStatus(error, 401)) access.forget()
-      if (isStatus(error, 404) || isStatus(error, 410)) {
+      if (isFinal(error)) {
         // What comes next was compacted away: whoever has come this far must begin anew.
         follower.onConnection(isStatus(error, 410) && offset !== "-1" ? "outrun" : "gone")
         return
@@ -69,8 +70,18 @@ export async function follow(
   }
 }
 
-function isStatus(error: unknown, status: number): boolean {
-  return error instanceof FetchError && error.status === status
+function statusOf(error: unknown): number | undefined {
+  return error instanceof FetchError || error instanceof Refused ? error.status : undefined
+}
+
+const isStatus = (error: unknown, status: number) => statusOf(error) === status
+
+/** What a client does wrong it does wrong again; these it can do better the next time. */
+const WORTH_A_RETRY = new Set([401, 408, 429])
+
+function isFinal(error: unknown): boolean {
+  const status = statusOf(error) ?? 0
+  return status >= 400 && status < 500 && !WORTH_A_RETRY.has(status)
 }
 
 /** Waits, but not when the network has just come back. */

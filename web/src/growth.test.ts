@@ -16,7 +16,10 @@ function grow() {
 const chunk = (index: number, content: string, type: Chunk["type"] = "text"): Chunk => {
   return { id: `g:c${index}`, generationId: "g", messageId: "m", index, type, content }
 }
-const insert = (...it: Parameters<typeof chunk>): Change => ({ type: "insert", value: chunk(...it) })
+const insert = (...it: Parameters<typeof chunk>): Change => ({
+  type: "insert",
+  value: chunk(...it),
+})
 const remove = (index: number): Change => ({ type: "delete", value: chunk(index, "") })
 
 describe("growth", () => {
@@ -40,7 +43,11 @@ describe("growth", () => {
     let begun = 0
     growth.watch("m", () => (begun += 1))
     feed(insert(0, "Hm", "thinking"), insert(1, "m.", "thinking"), insert(2, "So:"))
-    feed(insert(3, "weather", "tool-call-start"), insert(4, "{}", "tool-call-args"), insert(5, "", "tool-call-end"))
+    feed(
+      insert(3, "weather", "tool-call-start"),
+      insert(4, "{}", "tool-call-args"),
+      insert(5, "", "tool-call-end"),
+    )
     expect(outline(growth)).toEqual(["thinking Hmm.", "text So:", "call weather{}"])
     expect(begun).toBe(3)
   })

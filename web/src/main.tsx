@@ -8,4 +8,4 @@ const [, id = "main"] = /^\/s\/([^/]+)/.exec(location.pathname) ?? []
 
 const root = document.getElementById("root")
 if (!root) throw new Error("index.html has no root")
-createRoot(root).render(<App session={openSession(decodeURIComponent(id))} />)
+createRoot(root).render(<App session={openSession(id)} />)

@@ -15,7 +15,10 @@ function write() {
 describe("prose", () => {
   const rows: [text: string, blocks: string[]][] = [
     ["Once upon\na time", ["p|Once upon\na time"]],
-    ["So:\n\n```rust\nlet a = 1;\n\nlet b = 2;\n```\n\nDone.\n", ["p|So:", "pre|let a = 1;\n\nlet b = 2;", "p|Done."]],
+    [
+      "So:\n\n```rust\nlet a = 1;\n\nlet b = 2;\n```\n\nDone.\n",
+      ["p|So:", "pre|let a = 1;\n\nlet b = 2;", "p|Done."],
+    ],
     ["a ``` b `c`", ["p|a ``` b `c`"]],
     ["``almost\n`", ["p|``almost\n`"]],
     ["```\nopen", ["pre|open"]],

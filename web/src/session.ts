@@ -37,7 +37,8 @@ export interface Session {
 /** Opens the session of this name, and makes it if it does not exist. */
 export function openSession(id: string): Session {
   const sessionUrl = new URL(`/v1/sessions/${encodeURIComponent(id)}`, location.href).href
-  const streamUrl = new URL(`/v1/stream/main/sessions/${encodeURIComponent(id)}`, location.href).href
+  const streamUrl = new URL(`/v1/stream/main/sessions/${encodeURIComponent(id)}`, location.href)
+    .href
   const me = whoAmI()
   const access = new Access(sessionUrl, me)
   const connection = new Store<Connection>("connecting")
@@ -55,7 +56,11 @@ export function openSession(id: string): Session {
 
 /** Rows are looked at before they come to a collection, so that its schema has nothing to say. */
 const anything = {
-  "~standard": { version: 1 as const, vendor: "headwater", validate: (value: unknown) => ({ value }) },
+  "~standard": {
+    version: 1 as const,
+    vendor: "headwater",
+    validate: (value: unknown) => ({ value }),
+  },
 }
 
 const rowsOf = (type: string) => ({ type, primaryKey: "id", schema: anything })

@@ -1,7 +1,7 @@
 // What a person sees and does on the page.
 import { squeeze } from "./rows.mjs"
 
-const ANSWER_MS_MAX = 30_000
+const ANSWER_MS_MAX = 60_000
 
 export class Tab {
   constructor(page) {
@@ -22,7 +22,7 @@ export class Tab {
   async growsTo(letters) {
     const isLong = (letters) => {
       const busy = document.querySelector("[role=log] .answer[aria-busy=true]")
-      const texts = [...(busy?.querySelectorAll(".text") ?? [])]
+      const texts = [...(busy?.querySelectorAll(":scope > .text") ?? [])]
       return texts.reduce((sum, text) => sum + text.textContent.length, 0) >= letters
     }
     await this.page.waitForFunction(isLong, letters, { timeout: ANSWER_MS_MAX })
@@ -58,7 +58,11 @@ export class Tab {
       const log = document.querySelector("[role=log]")
       window.lengths = []
       const note = () => window.lengths.push(log.textContent.length)
-      new MutationObserver(note).observe(log, { characterData: true, childList: true, subtree: true })
+      new MutationObserver(note).observe(log, {
+        characterData: true,
+        childList: true,
+        subtree: true,
+      })
     })
   }
 

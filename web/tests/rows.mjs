@@ -41,5 +41,8 @@ export async function readLines(url, id) {
 
 /** Spaces, ends of lines and the fences of code are the layout's business. */
 export function squeeze(text) {
-  return text.replace(/^```.*$/gm, "").replace(/\s+/g, " ").trim()
+  return text
+    .replace(/^```.*$/gm, "")
+    .replace(/\s+/g, " ")
+    .trim()
 }

@@ -26,7 +26,15 @@ export class Server {
   /** Starts it where it was before, or on a free port, and waits until it serves. */
   async start() {
     const listen = this.url ? new URL(this.url).host : "127.0.0.1:0"
-    const words = ["dev", "--listen", listen, "--data-dir", `${this.#dir}/data`, "--model", "scripted"]
+    const words = [
+      "dev",
+      "--listen",
+      listen,
+      "--data-dir",
+      `${this.#dir}/data`,
+      "--model",
+      "scripted",
+    ]
     // No key of whoever runs this may get into a test.
     const env = { PATH: process.env.PATH, HOME: this.#dir, RUST_LOG: "info" }
     this.#child = spawn(this.#binary, words, { env, stdio: ["ignore", "pipe", "pipe"] })
@@ -52,7 +60,9 @@ export class Server {
         const [url] = /http:\/\/127\.0\.0\.1:\d+/.exec(line) ?? []
         if (url) resolve(url)
       })
-      this.#child.once("exit", (code) => reject(new Error(`the server ended with ${code}; see ${this.#dir}/server.log`)))
+      this.#child.once("exit", (code) =>
+        reject(new Error(`the server ended with ${code}; see ${this.#dir}/server.log`)),
+      )
       this.#child.once("error", reject)
     })
   }

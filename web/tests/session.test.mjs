@@ -2,7 +2,16 @@
 // pass: only for what a person would wait for.
 import { mkdirSync } from "node:fs"
 import { chromium } from "playwright-core"
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, onTestFailed, test } from "vitest"
+import {
+  afterAll,
+  afterEach,
+  beforeAll,
+  beforeEach,
+  describe,
+  expect,
+  onTestFailed,
+  test,
+} from "vitest"
 import { Tab } from "./page.mjs"
 import { readLines, readRows } from "./rows.mjs"
 import { Server } from "./server.mjs"
@@ -21,7 +30,9 @@ const FLAGS = [
   "--disable-sync",
 ]
 
+/** Answers take seconds; the one to this takes a while. */
 const STORY = "Tell me a long story."
+const QUESTION = "How does this work?"
 const WEATHER = "What is the weather in Oslo and in Lima?"
 
 let server
@@ -87,7 +98,7 @@ describe("the page of a session", () => {
     const tab = await open({}, "/")
     await tab.page.waitForURL(/\/s\/[^/]+$/)
     const [name] = new URL(tab.page.url()).pathname.split("/").slice(-1)
-    expect(await tab.page.title()).toContain(decodeURIComponent(name))
+    await tab.page.waitForFunction((name) => document.title.includes(name), name)
     await tab.page.getByRole("link", { name: "New session" }).click()
     await tab.page.waitForURL((url) => !url.pathname.endsWith(`/${name}`))
     await tab.page.getByRole("heading", { name: "Say something." }).waitFor()
@@ -99,7 +110,7 @@ describe("the page of a session", () => {
     const tab = await open()
     await tab.page.getByRole("button", { name: STORY }).waitFor()
     await tab.watchLength()
-    await tab.send(STORY)
+    await tab.send(QUESTION)
     await tab.growsTo(60)
     await shoot(tab, "streaming")
     await tab.settles(1)
@@ -116,7 +127,9 @@ describe("the page of a session", () => {
     expect(await calls.count()).toBe(2)
     for (const [n, city] of ["Oslo", "Lima"].entries()) {
       const summary = calls.nth(n).locator("summary")
-      expect(await summary.innerText()).toMatch(new RegExp(`weather\\s+${city}\\s+done\\s+[\\d.]+ m?s`, "i"))
+      expect(await summary.innerText()).toMatch(
+        new RegExp(`weather\\s+${city}\\s+done\\s+[\\d.]+ m?s`, "i"),
+      )
       await summary.click()
       expect(await calls.nth(n).innerText()).toMatch(/Arguments[\s\S]*Result/)
     }
@@ -139,7 +152,7 @@ describe("the page of a session", () => {
 
   test("is the same in a second tab, live", async () => {
     const [one, other] = [await open(), await open()]
-    await one.send(STORY)
+    await one.send(QUESTION)
     await Promise.all([one.growsTo(60), other.growsTo(60)])
     await Promise.all([one.settles(1), other.settles(1)])
     await other.send("And what time is it?")
@@ -162,7 +175,9 @@ describe("the page of a session", () => {
     await tab.log.getByText("Stopped.").waitFor()
     expect((await tab.lines()).at(-1)).toBe(left)
     const { generations } = await readRows(server.url, id)
-    expect(generations.map(({ status, cancelledBy }) => [status, cancelledBy])).toEqual([["cancelled", "user"]])
+    expect(generations.map(({ status, cancelledBy }) => [status, cancelledBy])).toEqual([
+      ["cancelled", "user"],
+    ])
     await tab.send("hello")
     await tab.settles(2)
     expect(complaints).toEqual([])
@@ -203,7 +218,7 @@ describe("the page of a session", () => {
 
   test("takes two messages in quick succession", async () => {
     const tab = await open()
-    await tab.message.fill(STORY)
+    await tab.message.fill(QUESTION)
     await tab.message.press("Enter")
     await tab.message.fill("And what time is it?")
     await tab.message.press("Enter")
@@ -251,11 +266,14 @@ describe("the page of a session", () => {
     await tab.log.evaluate((log) => (log.scrollTop = 0))
     const jump = tab.page.getByRole("button", { name: "Jump to latest" })
     await jump.waitFor()
-    await tab.settles(1)
+    await tab.growsTo(600)
     expect(await tab.log.evaluate((log) => log.scrollTop)).toBe(0)
     await jump.click()
     await jump.waitFor({ state: "detached" })
+    await tab.growsTo(800)
     expect(await distance()).toBeLessThan(4)
+    await tab.stopButton.click()
+    await tab.log.getByText("Stopped.").waitFor()
     expect(complaints).toEqual([])
   })
 
@@ -265,7 +283,9 @@ describe("the page of a session", () => {
     await tab.settles(1)
     await shoot(tab, `narrow-${colorScheme}`)
     expect(await tab.page.evaluate(() => document.documentElement.scrollWidth)).toBe(360)
-    const background = await tab.page.evaluate(() => getComputedStyle(document.documentElement).backgroundColor)
+    const background = await tab.page.evaluate(
+      () => getComputedStyle(document.documentElement).backgroundColor,
+    )
     const [red] = background.match(/\d+/g).map(Number)
     expect(red < 128).toBe(colorScheme === "dark")
     await agrees(tab)

@@ -105,3 +105,5 @@ pub const INBOX_BATCH_MAX: usize = 1_000;
 pub const TAKEOVER_PATIENCE: Duration = Duration::from_secs(30);
 /// Bytes of a stream that are read at once when a dead attempt is cleared away.
 pub const SCAN_BYTES: usize = 1024 * 1024;
+/// Bytes of the answer of one call: so much always fits one row.
+pub const ANSWER_BYTES_MAX: usize = 4 * 1024 * 1024;

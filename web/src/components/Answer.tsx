@@ -42,7 +42,10 @@ export function Working() {
 }
 
 function Turn({ turn, growth, actions }: { turn: TurnEntry; growth: Growth; actions: Actions }) {
-  const watch = useCallback((watcher: () => void) => growth.watch(turn.id, watcher), [growth, turn.id])
+  const watch = useCallback(
+    (watcher: () => void) => growth.watch(turn.id, watcher),
+    [growth, turn.id],
+  )
   const pieces = useSyncExternalStore(watch, () => growth.pieces(turn.id))
   // Parts and pieces of one kind at one place are one element, so that nothing jumps, and nothing
   // that was opened closes, when a message is finished.
@@ -58,7 +61,15 @@ function Turn({ turn, growth, actions }: { turn: TurnEntry; growth: Growth; acti
   ))
 }
 
-function PartView({ part, isLast, actions }: { part: Part | Piece; isLast: boolean; actions: Actions }) {
+function PartView({
+  part,
+  isLast,
+  actions,
+}: {
+  part: Part | Piece
+  isLast: boolean
+  actions: Actions
+}) {
   const isGrowing = "follow" in part
   switch (part.kind) {
     case "text":

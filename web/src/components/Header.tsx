@@ -1,13 +1,12 @@
 import { useState } from "react"
 import type { Connection } from "../follow"
-import { drawId } from "../id"
 
 const WORDS: Record<Connection, string> = {
   connecting: "Connecting…",
   live: "",
   reconnecting: "Reconnecting…",
   outrun: "Reload the page to go on",
-  gone: "This session is gone",
+  gone: "There is no such session",
 }
 
 export function Header({ id, connection }: { id: string; connection: Connection }) {
@@ -23,7 +22,7 @@ export function Header({ id, connection }: { id: string; connection: Connection 
         {WORDS[connection]}
       </p>
       <CopyLink />
-      <a className="quiet" href={`/s/${drawId()}`}>
+      <a className="quiet" href="/">
         New session
       </a>
     </header>

@@ -16,7 +16,7 @@ use super::{
     work::{Cancelled, Halt, Work},
 };
 use crate::{
-    caps::TOOLS_PATIENCE,
+    caps::{ANSWER_BYTES_MAX, TOOLS_PATIENCE},
     conversation::{answer_of, put_answer},
     journal::Writes,
     rows::{CallStatus, CancelledBy, Decision, Resolution, ToolCall, now},
@@ -115,11 +115,12 @@ impl Work<'_> {
     /// Writes down the answer to a call, and what comes next if it was the last one.
     async fn answer(&mut self, call_id: &str, result: &ToolResult) -> Result<Option<Step>, Halt> {
         let now = now(&self.core.sys);
+        let result = fitting(result);
         let Some(row) = self.calls.get_mut(call_id) else { return Ok(None) };
-        put_answer(row, result, &now);
+        put_answer(row, &result, &now);
         let mut writes = Writes::default();
         writes.update(row);
-        self.go_on(result.clone(), writes).await
+        self.go_on(result, writes).await
     }
 
     /// Feeds an answer whose row is among the writes, or stands in the stream already.
@@ -286,6 +287,23 @@ impl Work<'_> {
             }
         }
         Err(Halt::Stopped)
+    }
+}
+
+/// The answer, or why it is none: a row has its bounds, whatever a tool was allowed to say.
+fn fitting(result: &ToolResult) -> ToolResult {
+    let bytes = match &result.content {
+        Content::Text(text) => text.len(),
+        parts @ Content::Parts(_) => serde_json::to_vec(parts).map_or(0, |parts| parts.len()),
+    };
+    if bytes <= ANSWER_BYTES_MAX {
+        return result.clone();
+    }
+    let why = format!("answered {bytes} bytes, and {ANSWER_BYTES_MAX} is the most that is kept");
+    ToolResult {
+        call_id: result.call_id.clone(),
+        content: Content::Text(why),
+        end: CallEnd::Failed,
     }
 }
 

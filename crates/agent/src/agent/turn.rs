@@ -42,7 +42,14 @@ impl Work<'_> {
     /// Asks the model, writes down what it says, and tells what comes next.
     pub(super) async fn call_model(&mut self, request: Arc<Request>) -> Result<Step, Halt> {
         let mut flights = Flights::new();
-        let heard = self.listen(request, &mut flights).await?;
+        let heard = match self.listen(request, &mut flights).await {
+            Ok(heard) => heard,
+            Err(halt) => {
+                // What is under way lands first: whatever is written next has a later number.
+                land(flights).await?;
+                return Err(halt);
+            }
+        };
         let input = match heard {
             Heard::Whole => Input::ModelEnded,
             Heard::Cancelled(cancelled) => {
@@ -153,12 +160,10 @@ impl Work<'_> {
                 _ = self.news.next() => {}
                 said = stream.next(), if pending.bytes < TEXT_WAITING_BYTES_MAX => {
                     heard_at = clock.elapsed();
-                    match said {
-                        None => return Ok(Heard::Whole),
-                        Some(Err(error)) => return Ok(Heard::Failed(error)),
-                        Some(Ok(event)) => if let Err(error) = self.hear(event, &mut pending, heard_at) {
-                            return Ok(Heard::Failed(error));
-                        },
+                    let Some(said) = said else { return Ok(Heard::Whole) };
+                    let taken = said.and_then(|event| self.hear(event, &mut pending, heard_at));
+                    if let Err(error) = taken {
+                        return Ok(Heard::Failed(error));
                     }
                 }
                 () = clock.sleep(wake_at.saturating_sub(now)) => {

@@ -54,6 +54,22 @@ async fn tools_that_panic_hang_or_say_too_much_fail_and_the_run_goes_on() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_answer_that_fits_no_row_is_a_failed_call() {
+    let session = Session::new().await;
+    let huge = Tool::builder("huge", "Says far too much.")
+        .output_bytes_max(1 << 30)
+        .run(|_: Value, _: ToolContext| async { Ok("x".repeat(64 * 1024 * 1024)) })
+        .unwrap();
+    let model = session.model([Turn::new().call("huge", json!({})), Turn::new().text("Oh.")]);
+    let agent = session.start(session.agent(&model).tool(huge)).await;
+    session.say("m1", "go").await;
+    assert_eq!(session.outcome().await, (GenerationStatus::Completed, None));
+    let call = session.rows::<ToolCall>().remove(0);
+    assert!(call.error.unwrap().contains("67108864 bytes"));
+    agent.stop().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_model_that_never_stops_calling_is_stopped_by_its_turns() {
     let session = Session::new().await;
     let again = || Turn::new().call("again", json!({}));
@@ -110,7 +126,10 @@ async fn a_generation_that_takes_too_long_is_cancelled_by_timeout() {
 #[tokio::test(start_paused = true)]
 async fn a_row_that_breaks_the_contract_is_left_out_and_the_agent_goes_on() {
     let session = Session::new().await;
-    let bad = r#"{"type":"message","key":"bad","value":{"id":"bad","role":"pirate"},"headers":{"operation":"insert"}}"#;
+    let value = json!({"id": "bad", "role": "pirate"});
+    let headers = json!({"operation": "insert"});
+    let bad = json!({"type": "message", "key": "bad", "value": value, "headers": headers});
+    let bad = bad.to_string();
     let messages = wire::Messages::one(bad).unwrap();
     let _ = session.log.append(&session.address, log::Append::messages(messages)).await.unwrap();
     let model = session.model([Turn::new().text("Fine.")]);
