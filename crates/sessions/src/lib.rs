@@ -40,3 +40,8 @@ pub use wake_door::{WakeDoor, handle_wake};
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/subscriptions.md")]
 pub struct Guide;
+
+/// The other guide's.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/sessions.md")]
+pub struct SessionsGuide;

@@ -135,10 +135,8 @@ impl Follower {
         let from = self.next.map_or(ReadFrom::Start, ReadFrom::At);
         let chunk = self.log.read(&self.address, from, CHUNK_BYTES_DEFAULT).await;
         let chunk = chunk.map_err(Failure::refused)?;
-        let mut position = chunk.start.position.get();
-        for message in chunk.messages() {
+        for (position, message) in (chunk.start.position.get()..).zip(chunk.messages()) {
             talk.take(position, message);
-            position += 1;
         }
         self.next = Some(chunk.next);
         Ok(chunk.freshness)

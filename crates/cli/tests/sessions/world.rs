@@ -1,0 +1,202 @@
+//! A `headwater dev` of our own that never outlives its handle, and the program run to its end.
+
+use std::{
+    io::{BufRead as _, BufReader, Read as _, Write as _},
+    net::TcpStream,
+    path::Path,
+    process::{Child, Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+
+/// How long anything may take before a test gives up.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A server that serves.
+pub(crate) struct Dev {
+    child: Child,
+    pub(crate) welcome: String,
+    pub(crate) address: String,
+    /// The session that it opened.
+    pub(crate) session: String,
+}
+
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) head: String,
+    pub(crate) body: String,
+}
+
+/// What became of a program.
+#[derive(Debug)]
+pub(crate) struct Output {
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+    pub(crate) code: i32,
+}
+
+/// The program, with nothing of ours in its environment.
+fn program(dir: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_headwater"));
+    for (name, _) in std::env::vars_os() {
+        let name = name.to_string_lossy().into_owned();
+        if name.starts_with("HEADWATER_") || name.ends_with("_API_KEY") || name == "OLLAMA_HOST" {
+            command.env_remove(name);
+        }
+    }
+    command.current_dir(dir);
+    command
+}
+
+/// Runs the program to its end, with this to read.
+pub(crate) fn run(dir: &Path, args: &[&str], stdin: &str) -> Output {
+    let mut command = program(dir);
+    command.args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    // A program that fails at once does not read its input.
+    let _ = child.stdin.take().unwrap().write_all(stdin.as_bytes());
+    let output = child.wait_with_output().unwrap();
+    Output {
+        stdout: String::from_utf8(output.stdout).unwrap(),
+        stderr: String::from_utf8(output.stderr).unwrap(),
+        code: output.status.code().expect("not killed"),
+    }
+}
+
+impl Dev {
+    /// With the scripted model, and its data in `dir/data`.
+    pub(crate) fn start(dir: &Path) -> Self {
+        let mut command = program(dir);
+        command.args(["dev", "--listen", "127.0.0.1:0", "--data-dir", "data"]);
+        command.args(["--model", "scripted"]).stdout(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let mut dev =
+            Self { child, welcome: String::new(), address: String::new(), session: String::new() };
+        while !dev.welcome.contains("live=sse") {
+            dev.welcome.push_str(&lines.next().expect("the welcome has not ended").unwrap());
+            dev.welcome.push('\n');
+        }
+        let url = dev.welcome.split("http://").nth(1).unwrap();
+        let url = url.split_whitespace().next().unwrap();
+        let (address, session) = url.split_once("/s/").unwrap();
+        (dev.address, dev.session) = (address.to_owned(), session.to_owned());
+        dev
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// Ends it as a power cut would.
+    pub(crate) fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// As Ctrl-C would.
+    pub(crate) fn stop(mut self) {
+        kill_process(Pid::from_child(&self.child), Signal::INT).unwrap();
+        assert!(self.child.wait().unwrap().success());
+    }
+
+    pub(crate) fn ask(&self, method: &str, target: &str, token: &str, body: &str) -> Answer {
+        let mut socket = TcpStream::connect(&self.address).unwrap();
+        socket.set_read_timeout(Some(PATIENCE)).unwrap();
+        let authorization = match token {
+            "" => String::new(),
+            token => format!("authorization: Bearer {token}\r\n"),
+        };
+        let (address, length) = (&self.address, body.len());
+        let request = format!(
+            "{method} {target} HTTP/1.1\r\nhost: {address}\r\n{authorization}\
+             content-length: {length}\r\nconnection: close\r\n\r\n{body}"
+        );
+        socket.write_all(request.as_bytes()).unwrap();
+        let mut text = String::new();
+        socket.read_to_string(&mut text).unwrap();
+        let (head, body) = text.split_once("\r\n\r\n").unwrap();
+        let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+        Answer { status, head: head.to_ascii_lowercase(), body: body.to_owned() }
+    }
+
+    pub(crate) fn token(&self, session: &str) -> String {
+        let given = self.ask("POST", &format!("/v1/sessions/{session}/token"), "", "");
+        assert_eq!(given.status, 201, "{given:?}");
+        let given: Value = serde_json::from_str(&given.body).unwrap();
+        given["token"].as_str().unwrap().to_owned()
+    }
+
+    pub(crate) fn say(&self, session: &str, token: &str, id: &str, text: &str) -> Answer {
+        let body = json!({ "id": id, "text": text }).to_string();
+        self.ask("POST", &format!("/v1/sessions/{session}/messages"), token, &body)
+    }
+
+    /// Reads a session until `is_enough` says so of all its messages.
+    pub(crate) fn until(&self, session: &str, is_enough: impl Fn(&[Value]) -> bool) -> Vec<Value> {
+        let began = Instant::now();
+        let (mut all, mut offset) = (Vec::new(), "-1".to_owned());
+        loop {
+            assert!(began.elapsed() < PATIENCE, "it takes too long: {all:#?}");
+            let target =
+                format!("/v1/stream/main/sessions/{session}?offset={offset}&live=long-poll");
+            let answer = self.ask("GET", &target, "", "");
+            assert!(matches!(answer.status, 200 | 204), "{answer:?}");
+            let next = answer.head.lines().find_map(|it| it.strip_prefix("stream-next-offset: "));
+            next.unwrap().clone_into(&mut offset);
+            if answer.status == 200 {
+                let messages: Vec<Value> = serde_json::from_str(&answer.body).unwrap();
+                all.extend(messages);
+            }
+            if is_enough(&all) {
+                return all;
+            }
+        }
+    }
+}
+
+impl Drop for Dev {
+    fn drop(&mut self) {
+        // Both fail only when the process has already ended, which is what we want.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Output {
+    #[track_caller]
+    pub(crate) fn ok(self) -> Self {
+        assert_eq!(self.code, 0, "{self:?}");
+        self
+    }
+}
+
+/// The newest rows of a type, in the order in which they came.
+pub(crate) fn rows(messages: &[Value], type_name: &str) -> Vec<Value> {
+    let mut rows: Vec<(Value, Value)> = Vec::new();
+    for message in messages.iter().filter(|message| message["type"] == type_name) {
+        let (key, value) = (message["key"].clone(), message["value"].clone());
+        match rows.iter_mut().find(|(known, _)| *known == key) {
+            Some(row) => row.1 = value,
+            None => rows.push((key, value)),
+        }
+    }
+    rows.into_iter().map(|(_, value)| value).filter(|value| !value.is_null()).collect()
+}
+
+/// Whether every generation has ended, and there are so many.
+pub(crate) fn has_ended(messages: &[Value], count: usize) -> bool {
+    let generations = rows(messages, "generation");
+    let is_over = |row: &Value| !matches!(row["status"].as_str(), Some("pending" | "generating"));
+    generations.len() == count && generations.iter().all(is_over)
+}
+
+/// What the agent has said last.
+pub(crate) fn answer_in(messages: &[Value]) -> String {
+    let said = rows(messages, "message");
+    let last = said.iter().rfind(|row| row["role"] == "assistant").unwrap();
+    last["content"].as_str().unwrap().to_owned()
+}
