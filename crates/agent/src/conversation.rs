@@ -147,6 +147,7 @@ fn text_of(content: &Content) -> String {
 /// The arguments of a call as data, and as they were written if that cannot be told from the data.
 pub(crate) fn args_of(written: &str) -> (Value, Option<String>) {
     let args: Value = serde_json::from_str(written).unwrap_or_default();
-    let raw = (args.to_string() != written).then(|| written.to_owned());
+    let ours = args.to_string();
+    let raw = (ours != written).then(|| written.to_owned());
     (args, raw)
 }

@@ -78,6 +78,7 @@ impl Foreman {
             cancellation,
             rows: BTreeMap::new(),
             waiting: VecDeque::new(),
+            queued: BTreeSet::new(),
             busy: BTreeSet::new(),
             looks: BTreeMap::new(),
             made,
@@ -104,6 +105,8 @@ struct Floor<T: Trade> {
     cancellation: Cancellation,
     rows: BTreeMap<String, T::Row>,
     waiting: VecDeque<String>,
+    /// The same, to be found.
+    queued: BTreeSet<String>,
     busy: BTreeSet<String>,
     /// When to look at a row again.
     looks: BTreeMap<String, UnixMs>,
@@ -173,7 +176,7 @@ impl<T: Trade> Floor<T> {
     }
 
     fn wait(&mut self, id: String) {
-        if !self.busy.contains(&id) && !self.waiting.contains(&id) {
+        if !self.busy.contains(&id) && self.queued.insert(id.clone()) {
             self.waiting.push_back(id);
         }
     }
@@ -202,6 +205,7 @@ impl<T: Trade> Floor<T> {
         while self.running.len() < self.concurrency
             && let Some(id) = self.waiting.pop_front()
         {
+            self.queued.remove(&id);
             let Some(row) = self.rows.get(&id) else { continue };
             if self.made.as_ref().is_some_and(|made| made.is_known(row, &*self.trade)) {
                 continue;

@@ -1,8 +1,15 @@
-//! What agents are made of. So far that is their [`lifecycle`]: how a runner that was woken takes
-//! its wake, keeps it while it works, says how far it has come, and gives it back.
+//! What agents are made of.
 //!
-//! It runs over any `wake::Subscriptions` and any `log::Log`, in one process or far away from
-//! both, and knows no HTTP.
+//! [`rows`] says what a session holds. [`Agent`] answers what is said to it, writes down every step
+//! before it takes the next, and goes on after a crash where it was. What it is made of can be
+//! used alone, with rows of your own ([`contract`]): tools whose calls are rows ([`ToolExt`],
+//! [`durable_tools`]), the [`ToolExecutor`] that runs them in any process, the [`Generator`] that
+//! answers rows of a query, [`stream_to_collection`] that keeps what a model says while it says
+//! it, and [`durable_chat`] that puts them together. [`lifecycle`] is for runners that are woken:
+//! how one takes its wake, keeps it while it works, says how far it has come, and gives it back.
+//!
+//! All of it runs over any `log::Log` and any `live` collection, in one process or far away from
+//! both, and knows no HTTP and no vendor.
 //!
 //! ```
 //! use std::{convert::Infallible, sync::Arc};
@@ -39,6 +46,11 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();
 //! ```
 
+/// The guide, compiled.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/agents.md")]
+pub struct Guide;
+
 mod agent;
 pub mod caps;
 mod claims;
@@ -70,3 +82,8 @@ pub use stream::{
     StreamEnd, StreamError, StreamTo, Streamed, end_chunks, stream_to_collection, text_of,
 };
 pub use table::{Table, TableError, Write};
+
+/// The README's example, compiled.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+pub struct Readme;

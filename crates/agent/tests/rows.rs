@@ -1,5 +1,6 @@
 //! The rows of a session, as others see them.
-#![allow(clippy::unwrap_used, reason = "tests")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#![allow(clippy::disallowed_methods, reason = "the files of the project are real")]
 
 use std::{fs, path::Path};
 
@@ -15,4 +16,13 @@ fn the_schemas_in_the_docs_are_those_of_the_rows() {
     }
     let kept = fs::read_to_string(&path).unwrap_or_default();
     assert!(kept == now, "run `{BLESS}=1 cargo test -p headwater-agent --test rows`");
+}
+
+#[test]
+fn the_readme_shows_the_example() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let read = |name: &str| fs::read_to_string(root.join(name)).unwrap();
+    let example = read("examples/durable_agent.rs");
+    let code = &example[example.find("use std::").unwrap()..];
+    assert!(read("README.md").contains(code), "README.md shows another example");
 }

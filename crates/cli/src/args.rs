@@ -4,8 +4,10 @@ use clap::{Parser, Subcommand};
 
 use crate::{
     ask::AskArgs,
+    chat::ChatArgs,
     config::{DevFlags, Flags},
     doctor::DoctorArgs,
+    inspect::InspectArgs,
     keys::KeysArgs,
     stream::StreamArgs,
 };
@@ -42,6 +44,13 @@ The answer goes to the standard output; thoughts and tool calls go beside it, to
 Keys are read from OPENAI_API_KEY, ANTHROPIC_API_KEY and GEMINI_API_KEY, other places of the APIs
 from OPENAI_BASE_URL, ANTHROPIC_BASE_URL, GEMINI_BASE_URL and OLLAMA_HOST.";
 
+const CHAT_NOTES: &str = "\
+Without SESSION a new one is made. Without --url, the data directory is used directly and the agent
+runs here; with --url, the agent of that server answers.
+
+Ctrl-C stops the answer, twice it leaves. Of a pipe, each line is one message:
+  echo 'What is the weather in Oslo?' | headwater chat demo --model scripted";
+
 const SERVE_NOTES: &str = "\
 Each option can also be given in the environment, as HEADWATER_ and its name in capitals
 (HEADWATER_DATA_DIR), or in the file named by --config, by its name (data-dir = \"streams\"). The
@@ -77,6 +86,13 @@ pub(crate) enum Command {
     /// Ask a model something; without a key, the scripted one answers
     #[command(after_help = ASK_NOTES)]
     Ask(AskArgs),
+
+    /// Talk in a session: what is said lasts, and goes on after a crash
+    #[command(after_help = CHAT_NOTES)]
+    Chat(ChatArgs),
+
+    /// Tell what happened in a session: generations, steps, tool calls, takeovers
+    Inspect(InspectArgs),
 
     /// Work with streams, in a data directory or on a server
     Stream(StreamArgs),

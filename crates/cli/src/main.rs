@@ -4,16 +4,19 @@
 //! and files, and talks to a terminal. Everything else it leaves to the libraries below it.
 //!
 //! In reading order: `args` is what can be asked; `config` is what a server goes by and where each
-//! value came from; `serve` and `dev` run a server; `session` is who answers in sessions; `stream`
-//! works with streams in a directory or on a server; `ask` asks a model; `keys` and `doctor` look
-//! after a directory. `failure` and `output` are what people see.
+//! value came from; `serve` and `dev` run a server; `session` is who answers in sessions; `chat`
+//! talks in one, and `inspect` tells what happened there; `stream` works with streams in a
+//! directory or on a server; `ask` asks a model; `keys` and `doctor` look after a directory.
+//! `failure` and `output` are what people see.
 
 mod args;
 mod ask;
+mod chat;
 mod config;
 mod dev;
 mod doctor;
 mod failure;
+mod inspect;
 mod keys;
 mod output;
 mod serve;
@@ -44,6 +47,8 @@ fn run(args: Args) -> Result<(), Failure> {
         Command::Dev(flags) => dev::run(flags),
         Command::Serve(flags) => serve::run(flags),
         Command::Ask(args) => ask::run(args),
+        Command::Chat(args) => chat::run(args),
+        Command::Inspect(args) => inspect::run(args),
         Command::Stream(args) => stream::run(args),
         Command::Keys(args) => keys::run(&args),
         Command::Doctor(args) => doctor::run(&args),

@@ -32,11 +32,6 @@ mod memory;
 #[cfg(feature = "suite")]
 pub mod suite;
 
-/// The README's snippet, compiled.
-#[cfg(all(doctest, feature = "file"))]
-#[doc = include_str!("../../../README.md")]
-pub struct Readme;
-
 pub use contract::{Answer, Log};
 pub use error::{
     AppendError, ContentTypeMismatch, CreateError, DeleteError, ExpectedOffsetConflict, ForkError,

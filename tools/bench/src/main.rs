@@ -7,6 +7,7 @@
 //! cargo xtask bench state [--rounds N]
 //! cargo xtask bench chat [--rounds N]
 //! cargo xtask bench live [--quick] [--only SCENARIOS] [--rounds N] [--ours-only]
+//! cargo xtask bench agent [--quick] [--only PART] [--rounds N]
 //! ```
 //!
 //! Every row starts a fresh server in a fresh directory, loads it, and stops it before the other
@@ -23,7 +24,7 @@
 //! measures the floor that any durable server stands on, [`report`] judges and prints. [`wakes`]
 //! measures what the official server does not have, [`client`](mod@client) our client beside the
 //! npm one, [`state`](mod@state) the fold above both, [`live`] the queries above that beside
-//! those of `@tanstack/db`, [`turns`] the path from a model's bytes to events.
+//! those of `@tanstack/db`, [`turns`] the path from a model's bytes to events, [`agent`](mod@agent) what an agent adds.
 
 #![allow(
     clippy::print_stdout,
@@ -32,6 +33,7 @@
     reason = "a terminal program that measures the real clock, disk and processes"
 )]
 
+mod agent;
 mod client;
 mod contest;
 mod disk;
@@ -81,6 +83,14 @@ enum Command {
     /// One scenario of `live` with our database; its figures as JSON.
     #[command(hide = true)]
     LiveScenario(live::ScenarioArgs),
+    /// Measure what an agent costs that writes everything down before it goes on.
+    Agent(agent::AgentArgs),
+    /// The process of `agent` that runs tools.
+    #[command(hide = true)]
+    AgentExecutor(agent::ExecutorArgs),
+    /// The process of `agent` that runs many generations; its figures as JSON.
+    #[command(hide = true)]
+    AgentCrowd(agent::CrowdArgs),
 }
 
 #[derive(Debug, Args)]
@@ -156,6 +166,15 @@ fn main() -> Result<()> {
         }
         Command::LiveScenario(args) => {
             println!("{}", live::play(&args)?);
+            Ok(())
+        }
+        Command::Agent(args) => {
+            println!("{}", agent::play(&args)?);
+            Ok(())
+        }
+        Command::AgentExecutor(args) => agent::execute(&args),
+        Command::AgentCrowd(args) => {
+            println!("{}", agent::gather(&args)?);
             Ok(())
         }
     }

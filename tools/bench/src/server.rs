@@ -152,7 +152,7 @@ impl DataDir {
         Ok(rustix::fs::syncfs(File::open(&self.0)?)?)
     }
 
-    fn server_data(&self) -> PathBuf {
+    pub(crate) fn server_data(&self) -> PathBuf {
         self.0.join("data")
     }
 

@@ -38,6 +38,9 @@ pub enum AgentError {
     /// The session cannot be read.
     #[error("the session cannot be read: {0}")]
     Unreadable(String),
+    /// It was stopped before that.
+    #[error("the agent was stopped; whoever starts it again goes on")]
+    Stopped,
     /// What the agent writes was not taken.
     #[error(transparent)]
     Journal(#[from] JournalError),
@@ -55,7 +58,9 @@ impl AgentError {
     pub const fn is_retryable(&self) -> bool {
         matches!(
             self,
-            Self::Unreadable(_) | Self::Journal(JournalError::Stream(_) | JournalError::Ended(_))
+            Self::Unreadable(_)
+                | Self::Stopped
+                | Self::Journal(JournalError::Stream(_) | JournalError::Ended(_))
         )
     }
 }

@@ -92,6 +92,11 @@ impl Life {
         })
     }
 
+    /// The session as this runner sees it.
+    pub(super) fn db(&self) -> StreamDb {
+        self.db.clone()
+    }
+
     /// Works until it is to stop, or cannot go on.
     pub(super) async fn run(mut self) {
         let ended = match self.work().await {

@@ -18,6 +18,7 @@ mod work;
 use std::{sync::Arc, time::Duration};
 
 use chat::{Model, Settings, Strategy, Tool, ToolChoice, Toolbox, machine::Plan};
+use live::{StreamDb, from};
 use log::Log;
 use sys::{Cancellation, Canceller, Sys, Task};
 use tokio::sync::watch;
@@ -28,7 +29,10 @@ pub use self::{
     core::{Flush, Partial},
     error::AgentError,
 };
-use crate::caps::{AGENT_NAME_BYTES_MAX, AGENT_TURNS_DEFAULT, MODEL_SILENCE_DEFAULT};
+use crate::{
+    caps::{AGENT_NAME_BYTES_MAX, AGENT_TURNS_DEFAULT, MODEL_SILENCE_DEFAULT},
+    rows::{Generation, Message},
+};
 
 /// An agent. See [`Agent::builder`].
 #[derive(Debug)]
@@ -200,9 +204,11 @@ impl SessionAgent {
         let core = builder.build(sys, head.incarnation.get())?;
         let (canceller, cancellation) = Cancellation::new();
         let (activity, watched) = watch::channel(Activity::Busy);
+        let name = core.name.clone();
         let life = Life::begin(core, (log, address), cancellation, activity).await?;
+        let db = life.db();
         let task = sys.spawn.task("agent", life.run());
-        Ok(RunningAgent { canceller, activity: watched, task })
+        Ok(RunningAgent { name, db, canceller, activity: watched, task })
     }
 }
 
@@ -254,6 +260,8 @@ enum Activity {
 #[derive(Debug)]
 #[must_use = "an agent ends when it is dropped"]
 pub struct RunningAgent {
+    name: String,
+    db: StreamDb,
     canceller: Canceller,
     activity: watch::Receiver<Activity>,
     task: Task,
@@ -273,10 +281,42 @@ impl RunningAgent {
         }
     }
 
-    /// Waits until it works.
+    /// Waits until it works, or has ended.
     pub async fn busy(&self) {
         let works = |activity: &Activity| !matches!(activity, Activity::Idle);
         let _ = self.activity.clone().wait_for(works).await;
+    }
+
+    /// Waits until a message was answered, and tells by which generation: it is over, whatever
+    /// became of it.
+    ///
+    /// # Errors
+    /// If the agent has ended before that.
+    pub async fn answer_to(&self, message_id: &str) -> Result<Generation, AgentError> {
+        let unreadable = |error: live::DbError| AgentError::Unreadable(error.to_string());
+        let messages = self.db.rows::<Message>().map_err(unreadable)?;
+        let own = from::<Generation>().filter(Generation::agent_name.eq(self.name.as_str()));
+        let over = self.db.live(own).map_err(unreadable)?;
+        let mut changes = over.changes().map_err(unreadable)?;
+        loop {
+            let place = messages.get(message_id).and_then(|message| message.meta().position);
+            let answers = |row: &Generation| {
+                row.status.is_terminal() && place.is_some_and(|place| row.read_up_to >= place)
+            };
+            let mut rows = over.rows();
+            rows.sort_by_key(|row| row.read_up_to);
+            if let Some(row) = rows.iter().find(|row| answers(row)) {
+                return Ok((**row).clone());
+            }
+            tokio::select! {
+                biased;
+                _ = changes.next() => {}
+                ended = self.ended() => {
+                    ended?;
+                    return Err(AgentError::Stopped);
+                }
+            }
+        }
     }
 
     /// Waits until it has ended by itself: since another runner has taken it over, or its session

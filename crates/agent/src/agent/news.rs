@@ -91,7 +91,9 @@ impl News {
                 Signal::Look
             }
             changes = self.calls.next() => {
-                let is_over = |call: &ToolCall| call.status.is_terminal() || call.status == CallStatus::Parked;
+                let is_over = |call: &ToolCall| {
+                    call.status.is_terminal() || call.status == CallStatus::Parked
+                };
                 Signal::Answered(rows_of(&changes).map(|(_, row)| row).filter(is_over).collect())
             }
             changes = self.resolutions.next() => {

@@ -153,12 +153,10 @@ impl Work<'_> {
                 _ = self.news.next() => {}
                 said = stream.next(), if pending.bytes < TEXT_WAITING_BYTES_MAX => {
                     heard_at = clock.elapsed();
-                    match said {
-                        None => return Ok(Heard::Whole),
-                        Some(Err(error)) => return Ok(Heard::Failed(error)),
-                        Some(Ok(event)) => if let Err(error) = self.hear(event, &mut pending, heard_at) {
-                            return Ok(Heard::Failed(error));
-                        },
+                    let Some(said) = said else { return Ok(Heard::Whole) };
+                    let taken = said.and_then(|event| self.hear(event, &mut pending, heard_at));
+                    if let Err(error) = taken {
+                        return Ok(Heard::Failed(error));
                     }
                 }
                 () = clock.sleep(wake_at.saturating_sub(now)) => {

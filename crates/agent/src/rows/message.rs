@@ -3,6 +3,9 @@
 use live::{Field, Row};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use sys::Sys;
+
+use super::now;
 
 /// A message of a session. Written once, by whoever says it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Row)]
@@ -35,6 +38,25 @@ pub struct Message {
     pub in_reply_to: Option<String>,
     /// When it was said.
     pub created_at: String,
+}
+
+impl Message {
+    /// What a person says to an agent, now, under an id that is drawn.
+    #[must_use]
+    pub fn to_agent(agent: &str, person: &str, text: &str, sys: &Sys) -> Self {
+        Self {
+            id: format!("{:016x}", sys.chance.u64()),
+            role: Role::User,
+            content: text.to_owned(),
+            parts: None,
+            actor_id: person.to_owned(),
+            target_agent: Some(agent.to_owned()),
+            generation_id: None,
+            request_id: None,
+            in_reply_to: None,
+            created_at: now(sys),
+        }
+    }
 }
 
 /// Who a message is by.

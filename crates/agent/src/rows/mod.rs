@@ -28,7 +28,6 @@ pub fn now(sys: &Sys) -> String {
 
 /// A database that knows every row of a session but its chunks, which only those need who watch
 /// a text grow.
-#[must_use]
 pub fn session(builder: StreamDbBuilder) -> StreamDbBuilder {
     builder
         .with::<Message>()

@@ -110,7 +110,10 @@ async fn a_generation_that_takes_too_long_is_cancelled_by_timeout() {
 #[tokio::test(start_paused = true)]
 async fn a_row_that_breaks_the_contract_is_left_out_and_the_agent_goes_on() {
     let session = Session::new().await;
-    let bad = r#"{"type":"message","key":"bad","value":{"id":"bad","role":"pirate"},"headers":{"operation":"insert"}}"#;
+    let value = json!({"id": "bad", "role": "pirate"});
+    let headers = json!({"operation": "insert"});
+    let bad = json!({"type": "message", "key": "bad", "value": value, "headers": headers});
+    let bad = bad.to_string();
     let messages = wire::Messages::one(bad).unwrap();
     let _ = session.log.append(&session.address, log::Append::messages(messages)).await.unwrap();
     let model = session.model([Turn::new().text("Fine.")]);

@@ -1,9 +1,11 @@
 //! What a turn costs does not grow with the turns before it.
 
+use std::time::Duration;
+
 use agent::rows::GenerationStatus;
 use chat::{Strategy, Tool, ToolContext};
 use log::Freshness;
-use providers::scripted::Turn;
+use providers::scripted::{Pace, Turn};
 use serde_json::{Value, json};
 use wire::ReadFrom;
 
@@ -50,11 +52,11 @@ async fn cost(session: &Session) -> Cost {
     }
 }
 
-async fn run(turns: usize, said: usize, answered: usize) -> (Session, Cost) {
+async fn run(turns: usize, said: usize, answered: usize, pace: Pace) -> (Session, Cost) {
     let session = Session::new().await;
     let text = "word ".repeat(said / 5);
     let calls = (1..turns).map(|_| Turn::new().text(text.as_str()).call("echo", json!({})));
-    let model = session.model(calls.chain([Turn::new().text(text.as_str())]));
+    let model = session.model(calls.chain([Turn::new().text(text.as_str())])).pace(pace);
     let limit = Strategy::TurnsMax(u32::try_from(turns).unwrap());
     let agent = session.agent(&model).tool(echo(answered)).strategy(limit);
     let agent = session.start(agent).await;
@@ -67,7 +69,7 @@ async fn run(turns: usize, said: usize, answered: usize) -> (Session, Cost) {
 
 #[tokio::test(start_paused = true)]
 async fn a_thousand_turns_cost_the_same_each() {
-    let (_session, cost) = run(TURNS, 100, 100).await;
+    let (_session, cost) = run(TURNS, 100, 100, Pace::default()).await;
     assert_eq!(cost.bytes.len(), TURNS);
     let sum = |all: &[usize]| all.iter().sum::<usize>() as f64;
     for (what, all) in [("bytes", &cost.bytes), ("rows", &cost.rows)] {
@@ -79,7 +81,9 @@ async fn a_thousand_turns_cost_the_same_each() {
 
 #[tokio::test(start_paused = true)]
 async fn a_hundred_turns_of_six_kilobytes_stay_small() {
-    let (_session, cost) = run(100, 3_000, 3_000).await;
+    // A hundred tokens each second.
+    let pace = Pace::per_word(Duration::from_millis(10));
+    let (_session, cost) = run(100, 3_000, 3_000, pace).await;
     let bytes = cost.bytes.iter().sum::<usize>();
     assert!(bytes <= 1_200_000, "{bytes} bytes, and {} of chunks", cost.chunk_bytes);
 }

@@ -106,7 +106,7 @@ async fn parked(session: &Session, ran: &Arc<Mutex<u32>>) -> (agent::RunningAgen
     let first = session.start(agent.clone()).await;
     session.say("m1", "pay").await;
     session.until::<ToolCall>(|calls| !calls.is_empty()).await;
-    tokio::time::sleep(Duration::from_secs(1)).await;
+    session.sys.clock.sleep(Duration::from_secs(1)).await;
     first.abort();
     let second = session.start(agent).await;
     let is_parked = |calls: &[ToolCall]| calls.iter().any(|it| it.status == CallStatus::Parked);
@@ -187,7 +187,7 @@ async fn a_step_that_never_gets_anywhere_is_given_up() {
     session.say("m1", "talk").await;
     for _ in 0..agent::caps::FAILURES_PER_STEP_MAX {
         session.until::<Step>(|steps| !steps.is_empty()).await;
-        tokio::time::sleep(Duration::from_secs(1)).await;
+        session.sys.clock.sleep(Duration::from_secs(1)).await;
         agent.abort();
         agent = session.start(session.agent(&model)).await;
     }

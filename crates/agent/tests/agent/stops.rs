@@ -74,11 +74,11 @@ async fn what_was_said_before_a_stop_is_deleted_if_that_is_wanted() {
 async fn a_stop_cancels_tools_that_run() {
     let session = Session::new().await;
     let ended = Arc::new(Mutex::new(Vec::new()));
-    let noted = Arc::clone(&ended);
+    let (noted, sys) = (Arc::clone(&ended), session.sys.clone());
     let hangs = Tool::builder("hang", "Never answers.")
         .run(move |_: Value, context: ToolContext| {
             let (noted, cancellation) = (Arc::clone(&noted), context.cancellation().clone());
-            tokio::spawn(async move {
+            sys.spawn.task("hears of the end", async move {
                 cancellation.cancelled().await;
                 noted.lock().push("told");
             });

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use agent::{
     Agent, AgentBuilder, RunningAgent,
-    rows::{self, Chunk, Generation, GenerationStatus, Message, Role, Stop, ToolCall},
+    rows::{self, Chunk, Generation, GenerationStatus, Message, Stop, ToolCall},
 };
 use chat::Model;
 use live::{Row, StreamDb};
@@ -67,18 +67,8 @@ impl Session {
 
     /// Says something to the agent.
     pub(crate) async fn say(&self, id: &str, text: &str) {
-        let row = Message {
-            id: id.to_owned(),
-            role: Role::User,
-            content: text.to_owned(),
-            parts: None,
-            actor_id: "ada".to_owned(),
-            target_agent: Some(AGENT.to_owned()),
-            generation_id: None,
-            request_id: None,
-            in_reply_to: None,
-            created_at: rows::now(&self.sys),
-        };
+        let mut row = Message::to_agent(AGENT, "ada", text, &self.sys);
+        id.clone_into(&mut row.id);
         self.insert(row).await;
     }
 

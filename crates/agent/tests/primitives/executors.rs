@@ -141,10 +141,8 @@ fn a_tool_that_panics_hangs_lies_or_says_too_much_breaks_nothing() {
 /// A tool that waits until it is told to go on.
 fn slow(said: &Said, gate: &Arc<Notify>) -> Tool {
     let gate = gate.clone();
-    tool("slow", said, Effect::Pure, move |_, context| {
+    tool("slow", said, Effect::Pure, move |_, _| {
         let gate = gate.clone();
-        let gone = context.cancellation().clone();
-        let _ = gone;
         async move {
             gate.notified().await;
             Ok(json!("late"))

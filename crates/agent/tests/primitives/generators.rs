@@ -106,7 +106,7 @@ fn a_row_that_is_cancelled_or_deleted_cancels_its_run_and_so_do_time_and_the_end
         let generator = waiting(&rows, &heard, &begun);
         pending(&rows, "a").await;
         begun.notified().await;
-        rows.update("a", |row| row.cancel(CancelledBy::User, "stop", "")).unwrap();
+        let _ = rows.update("a", |row| row.cancel(CancelledBy::User, "stop", "")).unwrap();
         pending(&rows, "b").await;
         begun.notified().await;
         rows.delete("b").unwrap().settled().await.unwrap();

@@ -20,11 +20,16 @@ use wire::{Address, ContentType, StreamPath};
 /// What is said in the order it was said, by anybody.
 pub(crate) type Said = Arc<Mutex<Vec<String>>>;
 
+/// Simulated time after which a test is taken to be stuck.
+const PATIENCE: Duration = Duration::from_hours(24);
+
 #[derive(Clone)]
 pub(crate) struct World {
     pub(crate) sys: Sys,
     pub(crate) log: Arc<dyn Log>,
     pub(crate) stream: Address,
+    /// Databases read for as long as somebody has them.
+    kept: Arc<Mutex<Vec<StreamDb>>>,
 }
 
 /// Runs a test in simulated time.
@@ -42,8 +47,10 @@ pub(crate) fn simulate_with<F: Future<Output = ()>>(seed: u64, test: impl FnOnce
         let log: Arc<dyn Log> = Arc::new(MemoryLog::new(&sys));
         let stream: Address = "main/sessions/s".parse::<StreamPath>().unwrap().into();
         let json = Create { content_type: Some(ContentType::json()), ..Create::default() };
-        log.create(&stream, json).await.unwrap();
-        test(World { sys, log, stream }).await;
+        let _ = log.create(&stream, json).await.unwrap();
+        let (clock, kept) = (sys.clock.clone(), Arc::default());
+        let test = test(World { sys, log, stream, kept });
+        assert!(clock.timeout(PATIENCE, test).await.is_ok(), "nothing happens any more");
     });
 }
 
@@ -53,6 +60,7 @@ impl World {
         let builder = StreamDb::builder(self.log.clone(), self.stream.clone(), &self.sys);
         let db = rows::session(builder).with::<rows::Chunk>().open().unwrap();
         db.ready().await.unwrap();
+        self.kept.lock().push(db.clone());
         db
     }
 

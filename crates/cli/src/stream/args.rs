@@ -42,7 +42,7 @@ pub(crate) struct StreamArgs {
 /// Where the streams are.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Where the streams are")]
-pub(super) struct PlaceArgs {
+pub(crate) struct PlaceArgs {
     /// The directory they are kept in, or HEADWATER_DATA_DIR [default: ./.headwater]
     #[arg(long, global = true, value_name = "DIR", conflicts_with = "url")]
     pub(super) data_dir: Option<PathBuf>,

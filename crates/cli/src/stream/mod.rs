@@ -15,8 +15,11 @@ mod verbs;
 use sys::Sys;
 use tokio::runtime::Builder;
 
-pub(crate) use self::args::StreamArgs;
-use self::{args::Verb, print::Printer, target::Target, verbs::Session};
+use self::{args::Verb, print::Printer, verbs::Session};
+pub(crate) use self::{
+    args::{PlaceArgs, StreamArgs},
+    target::{Needs, Remote, Target},
+};
 use crate::failure::Failure;
 
 /// Does one thing with one stream, or lists them.

@@ -22,7 +22,7 @@ const FORMAT_FILE: &str = "FORMAT";
 
 /// An open data directory.
 #[derive(Debug)]
-pub(in crate::stream) struct Local {
+pub(crate) struct Local {
     log: FileLog,
 }
 

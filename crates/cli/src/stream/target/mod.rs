@@ -10,20 +10,21 @@ use log::{Append, Create, Delete, Fork, Freshness, List, Log, Outcome};
 use sys::Sys;
 use wire::{ContentType, Messages, Offset, ReadFrom, StreamPath};
 
-use self::{local::Local, remote::Remote};
+use self::local::Local;
+pub(crate) use self::remote::Remote;
 use super::{args::PlaceArgs, summary::Summary};
 use crate::{config::DATA_DIR_DEFAULT, failure::Failure};
 
 /// Streams in a directory, or on a server.
 #[derive(Debug)]
-pub(super) enum Target {
+pub(crate) enum Target {
     Local(Local),
     Remote(Box<Remote>),
 }
 
 /// What must be in a directory before it is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Needs {
+pub(crate) enum Needs {
     /// It is made if it is missing.
     Nothing,
     /// Something to work with: a misspelt name must not make an empty one.
@@ -71,7 +72,7 @@ enum Place {
 
 impl Target {
     /// Opens the place that the command line or the environment names.
-    pub(super) async fn open(sys: &Sys, args: PlaceArgs, needs: Needs) -> Result<Self, Failure> {
+    pub(crate) async fn open(sys: &Sys, args: PlaceArgs, needs: Needs) -> Result<Self, Failure> {
         let PlaceArgs { data_dir, url, token } = args;
         match choose(data_dir, url) {
             Place::Directory(dir) => Local::open(sys, &dir, needs).await.map(Self::Local),
@@ -83,15 +84,23 @@ impl Target {
     }
 
     /// All that can be done there.
-    pub(super) async fn log(&self, sys: &Sys) -> Result<Arc<dyn Log>, Failure> {
+    pub(crate) async fn log(&self, sys: &Sys) -> Result<Arc<dyn Log>, Failure> {
         match self {
             Self::Local(local) => Ok(local.log()),
             Self::Remote(remote) => remote.log(sys).await,
         }
     }
 
+    /// The server, if it is one.
+    pub(crate) fn remote(&self) -> Option<&Remote> {
+        match self {
+            Self::Local(_) => None,
+            Self::Remote(remote) => Some(remote),
+        }
+    }
+
     /// Lets go of the place.
-    pub(super) async fn close(self) {
+    pub(crate) async fn close(self) {
         match self {
             Self::Local(local) => local.close().await,
             Self::Remote(_) => {}

@@ -24,7 +24,7 @@ const ROOT: &str = "/v1/stream/";
 
 /// A server.
 #[derive(Debug)]
-pub(in crate::stream) struct Remote {
+pub(crate) struct Remote {
     http: Http,
     url: String,
     token: Option<String>,
@@ -45,8 +45,35 @@ impl Remote {
         Ok(Self { http, url: url.to_owned(), token: token.map(str::to_owned) })
     }
 
+    /// The same server, for whoever has this token.
+    pub(crate) fn as_bearer(&self, token: &str) -> Result<Self, Failure> {
+        Self::new(&self.url, Some(token))
+    }
+
+    /// One more handle of it.
+    pub(crate) fn again(&self) -> Result<Self, Failure> {
+        Self::new(&self.url, self.token.as_deref())
+    }
+
+    pub(crate) fn has_token(&self) -> bool {
+        self.token.is_some()
+    }
+
+    /// Asks for what is at `target`, in JSON.
+    pub(crate) async fn call(
+        &self,
+        method: Method,
+        target: &str,
+        body: &serde_json::Value,
+    ) -> Result<serde_json::Value, Failure> {
+        let request = self.http.request(method, target);
+        let request = request.header(header::CONTENT_TYPE, "application/json");
+        let answer = self.http.send(target, request, Bytes::from(body.to_string())).await?;
+        serde_json::from_slice(&answer.body).map_err(|error| Failure::about(target, error))
+    }
+
     /// The server as a log, for what takes more than one request.
-    pub(super) async fn log(&self, sys: &Sys) -> Result<Arc<dyn Log>, Failure> {
+    pub(crate) async fn log(&self, sys: &Sys) -> Result<Arc<dyn Log>, Failure> {
         let mut settings = Settings::new(&self.url).map_err(Failure::usage)?;
         if let Some(token) = &self.token {
             settings = settings.with_badge(Bearer::new(token).map_err(Failure::usage)?);

@@ -1,0 +1,148 @@
+//! Who takes what is typed: an agent in this process, or a server.
+
+use std::sync::Arc;
+
+use agent::RunningAgent;
+use http::Method;
+use log::Log;
+use serde_json::json;
+use sessions::{Actions, Deed, Halt, Say, SessionId};
+use sys::Sys;
+
+use crate::{
+    failure::Failure,
+    session::{self, AGENT, Choice},
+    stream::{Remote, Target},
+};
+
+/// A session that can be written to.
+pub(super) struct Desk {
+    session: SessionId,
+    actor: String,
+    log: Arc<dyn Log>,
+    about: String,
+    place: Place,
+}
+
+enum Place {
+    Here { actions: Actions, agent: RunningAgent },
+    There(Box<Remote>),
+}
+
+impl Desk {
+    pub(super) async fn open(
+        sys: &Sys,
+        target: &Target,
+        session: &SessionId,
+        model: Option<&str>,
+    ) -> Result<Self, Failure> {
+        match target.remote() {
+            Some(remote) => Self::knock(sys, remote, session).await,
+            None => Self::set_up(sys, target.log(sys).await?, session, model).await,
+        }
+    }
+
+    /// Runs the agent here.
+    async fn set_up(
+        sys: &Sys,
+        log: Arc<dyn Log>,
+        session: &SessionId,
+        model: Option<&str>,
+    ) -> Result<Self, Failure> {
+        let choice = Choice::make(sys, model).await?;
+        let about = choice.why.clone();
+        let actions = Actions::for_agent(sys, log.clone(), AGENT);
+        actions.create(session).await.map_err(Failure::refused)?;
+        let agent = session::start_agent(sys.clone(), log.clone(), choice, session.clone()).await;
+        let place = Place::Here { actions, agent: agent.map_err(Failure::refused)? };
+        Ok(Self { session: session.clone(), actor: person(), log, about, place })
+    }
+
+    /// Asks a server for the session, and for a token if there is none.
+    async fn knock(sys: &Sys, remote: &Remote, session: &SessionId) -> Result<Self, Failure> {
+        let root = format!("/v1/sessions/{session}");
+        remote.call(Method::PUT, &root, &json!({})).await?;
+        let actor = person();
+        let known = if remote.has_token() {
+            None
+        } else {
+            let asked = json!({ "actorId": actor });
+            let given = remote.call(Method::POST, &format!("{root}/token"), &asked).await?;
+            let token = given["token"].as_str().unwrap_or_default().to_owned();
+            Some(token)
+        };
+        let remote = match known {
+            Some(token) => remote.as_bearer(&token)?,
+            None => remote.again()?,
+        };
+        let log = remote.log(sys).await?;
+        let about = "the agent of the server answers".to_owned();
+        let place = Place::There(Box::new(remote));
+        Ok(Self { session: session.clone(), actor, log, about, place })
+    }
+
+    pub(super) fn log(&self) -> Arc<dyn Log> {
+        self.log.clone()
+    }
+
+    /// Who answers, for people.
+    pub(super) fn about(&self) -> &str {
+        &self.about
+    }
+
+    /// Says something; tells under which id.
+    pub(super) async fn say(&self, text: String) -> Result<String, Failure> {
+        match &self.place {
+            Place::Here { actions, .. } => {
+                let say = Deed::Say(Say { id: None, text, target_agent: None });
+                let done = actions.act(&self.session, &self.actor, say).await;
+                Ok(done.map_err(Failure::refused)?.id)
+            }
+            Place::There(remote) => {
+                let target = format!("/v1/sessions/{}/messages", self.session);
+                let done = remote.call(Method::POST, &target, &json!({ "text": text })).await?;
+                Ok(done["id"].as_str().unwrap_or_default().to_owned())
+            }
+        }
+    }
+
+    /// Stops whatever is under way.
+    pub(super) async fn stop(&self) -> Result<(), Failure> {
+        match &self.place {
+            Place::Here { actions, .. } => {
+                let halt = Deed::Halt(Halt::default());
+                let done = actions.act(&self.session, &self.actor, halt).await;
+                done.map(drop).map_err(Failure::refused)
+            }
+            Place::There(remote) => {
+                let target = format!("/v1/sessions/{}/stop", self.session);
+                remote.call(Method::POST, &target, &json!({})).await.map(drop)
+            }
+        }
+    }
+
+    /// Waits until nobody answers any more.
+    pub(super) async fn failed(&self) -> Failure {
+        match &self.place {
+            Place::Here { agent, .. } => match agent.ended().await {
+                Ok(()) => Failure::refused("the agent has ended"),
+                Err(error) => Failure::refused(error),
+            },
+            Place::There(_) => std::future::pending().await,
+        }
+    }
+
+    /// Ends the agent in peace: whoever starts it again goes on.
+    pub(super) async fn close(self) {
+        if let Place::Here { agent, .. } = self.place {
+            let _ = agent.stop().await;
+        }
+    }
+}
+
+/// What others call whoever sits here.
+fn person() -> String {
+    let name = std::env::var("USER").ok();
+    let is_name = |name: &String| !name.is_empty() && name.len() <= 64 && name.is_ascii();
+    name.filter(is_name).unwrap_or_else(|| "terminal".to_owned())
+}

@@ -1,0 +1,144 @@
+//! A conversation on a terminal: what is said on the standard output, everything else beside it.
+
+use std::io::{self, Write as _};
+
+use sessions::SessionId;
+
+use super::talk::{News, Talk};
+use crate::{failure::Failure, output};
+
+/// Characters of a tool's call and answer that are shown.
+const ASIDE_LEN_MAX: usize = 200;
+
+/// Where the cursor is, and what was typed here.
+pub(super) struct Screen {
+    is_terminal: bool,
+    is_colourful: bool,
+    /// Whether the answer ends in the middle of a line.
+    is_open: bool,
+    has_prompt: bool,
+    is_past: bool,
+}
+
+impl Screen {
+    pub(super) fn new(is_terminal: bool) -> Self {
+        let is_colourful = output::is_colourful(&io::stderr());
+        Self { is_terminal, is_colourful, is_open: false, has_prompt: false, is_past: true }
+    }
+
+    pub(super) fn open(&mut self, session: &SessionId, about: &str) -> Result<(), Failure> {
+        self.beside(&format!("session {session}; {about}"))
+    }
+
+    /// What was said before.
+    pub(super) fn show_past(&mut self, talk: &mut Talk) -> Result<(), Failure> {
+        // Pieces of an answer are told once: as pieces while it grows, as a whole when it is over.
+        let mut news = Vec::new();
+        while let Some(new) = talk.news() {
+            match new {
+                News::Again => {
+                    while matches!(news.last(), Some(News::More(_))) {
+                        news.pop();
+                    }
+                }
+                new => news.push(new),
+            }
+        }
+        for new in news {
+            self.tell(new)?;
+        }
+        self.is_past = false;
+        Ok(())
+    }
+
+    pub(super) fn show(&mut self, talk: &mut Talk) -> Result<(), Failure> {
+        while let Some(new) = talk.news() {
+            self.tell(new)?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn prompt(&mut self) -> Result<(), Failure> {
+        if !self.is_terminal || self.has_prompt {
+            return Ok(());
+        }
+        self.end_line()?;
+        self.has_prompt = true;
+        output::raw(b"> ")
+    }
+
+    /// Leaves the terminal as it was found.
+    pub(super) fn close(&mut self) -> Result<(), Failure> {
+        if self.has_prompt {
+            self.is_open = true;
+        }
+        self.end_line()
+    }
+
+    fn tell(&mut self, news: News) -> Result<(), Failure> {
+        match news {
+            // What was typed here stands here already.
+            News::Said { .. } if self.is_terminal && !self.is_past => {
+                self.has_prompt = false;
+                Ok(())
+            }
+            News::Said { text, .. } => {
+                self.end_line()?;
+                self.answer(&format!("> {text}\n"))
+            }
+            News::More(text) => self.answer(&text),
+            News::Again => {
+                self.end_line()?;
+                self.beside("the answer begins again")
+            }
+            News::Whole(text) => {
+                self.answer(&text.unwrap_or_default())?;
+                self.end_line()
+            }
+            News::Calls(what) => self.beside(&format!("→ {what}")),
+            News::Answers(what) => self.beside(&format!("← {what}")),
+            News::Ended(how) => {
+                self.end_line()?;
+                self.beside(&how)
+            }
+        }
+    }
+
+    fn answer(&mut self, text: &str) -> Result<(), Failure> {
+        if text.is_empty() {
+            return Ok(());
+        }
+        if self.has_prompt {
+            self.has_prompt = false;
+            output::raw(b"\n")?;
+        }
+        self.is_open = !text.ends_with('\n');
+        output::raw(plain(text).as_bytes())
+    }
+
+    fn end_line(&mut self) -> Result<(), Failure> {
+        if std::mem::take(&mut self.is_open) {
+            output::raw(b"\n")?;
+        }
+        Ok(())
+    }
+
+    fn beside(&mut self, line: &str) -> Result<(), Failure> {
+        self.end_line()?;
+        let (on, off) = if self.is_colourful { ("\x1b[2m", "\x1b[0m") } else { ("", "") };
+        let line = match line.char_indices().nth(ASIDE_LEN_MAX) {
+            Some((at, _)) => format!("{}…", &line[..at]),
+            None => line.to_owned(),
+        };
+        let line = plain(&line).replace('\n', " ");
+        // With nobody left to read it, there is nobody to tell that either.
+        let _ = writeln!(io::stderr().lock(), "{on}{line}{off}");
+        Ok(())
+    }
+}
+
+/// A text without what a terminal would obey.
+fn plain(text: &str) -> String {
+    let is_obeyed = |letter: char| letter.is_control() && letter != '\n' && letter != '\t';
+    text.chars().filter(|letter| !is_obeyed(*letter)).collect()
+}
