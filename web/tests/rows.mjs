@@ -25,6 +25,17 @@ export async function readRows(url, id) {
   return { messages: rows("message"), generations: rows("generation"), calls: rows("toolCall") }
 }
 
+/** Writes rows as an agent would. */
+export async function appendRows(url, id, rows) {
+  const events = rows.map(([type, key, value]) => {
+    return { type, key, value: { id: key, ...value }, headers: { operation: "insert", txid: "t" } }
+  })
+  const request = { method: "POST", headers: { "content-type": "application/json" } }
+  const body = JSON.stringify(events)
+  const answer = await fetch(`${url}/v1/stream/main/sessions/${id}`, { ...request, body })
+  if (!answer.ok) throw new Error(`writing ${id}: ${answer.status} ${await answer.text()}`)
+}
+
 /** The conversation as lines: who, and what they said. */
 export async function readLines(url, id) {
   const { messages, generations } = await readRows(url, id)

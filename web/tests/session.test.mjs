@@ -13,7 +13,7 @@ import {
   test,
 } from "vitest"
 import { Tab } from "./page.mjs"
-import { readLines, readRows } from "./rows.mjs"
+import { appendRows, readLines, readRows } from "./rows.mjs"
 import { Server } from "./server.mjs"
 
 const BINARY = process.env.HEADWATER_BINARY
@@ -249,6 +249,36 @@ describe("the page of a session", () => {
     await keyboard.press("Shift+Tab")
     await keyboard.press("Enter")
     await tab.log.locator(".call details[open]").waitFor()
+    expect(complaints).toEqual([])
+  })
+
+  test("asks what becomes of a call that may have run, and leaves out rows that make no sense", async () => {
+    const tab = await open()
+    await tab.page.getByRole("button", { name: STORY }).waitFor()
+    const [createdAt, generationId] = [new Date().toISOString(), "other-0"]
+    const times = { createdAt, updatedAt: createdAt }
+    const call = { name: "pay", args: { euros: 5 }, effect: "once", attempt: 1, status: "parked" }
+    const parts = [{ type: "tool-call", id: "c" }]
+    const said = {
+      role: "assistant",
+      content: "",
+      parts,
+      actorId: "other",
+      generationId,
+      createdAt,
+    }
+    const generation = { agentName: "other", model: "none", status: "generating", readUpTo: 0 }
+    await appendRows(server.url, id, [
+      ["message", "broken", { role: "user", content: 7 }],
+      ["generation", generationId, { ...generation, ...times }],
+      ["message", "m", said],
+      ["toolCall", "c", { ...call, ...times, generationId, messageId: "m" }],
+    ])
+    await tab.log.getByText("needs a decision").waitFor()
+    await shoot(tab, "parked")
+    await tab.page.getByRole("button", { name: "Mark as failed" }).click()
+    await tab.log.getByText("decided", { exact: true }).waitFor()
+    expect(await tab.page.getByRole("button", { name: "Run again" }).count()).toBe(0)
     expect(complaints).toEqual([])
   })
 

@@ -23,6 +23,15 @@ pub(crate) fn run(mut args: Args) -> Result<ExitCode> {
     Ok(if tally.all_passed() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
+/// `cargo xtask browser`: the page of a session, without the other tests.
+pub(crate) fn open_page(args: Args) -> Result<ExitCode> {
+    args.finish()?;
+    web::build()?;
+    ensure!(succeeds(cargo().args(["build", "--bin", "headwater"]))?, "the server does not build");
+    let tally = run_page(&Metadata::load()?)?;
+    Ok(if tally.all_passed() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
 /// The engines that `--engine` asks for, or all.
 pub(crate) fn engines_option(args: &mut Args) -> Result<Vec<Engine>> {
     match args.option("--engine")? {

@@ -54,6 +54,12 @@ const COMMANDS: &[Command] = &[
     Command { name: "firewall", usage: "", about: "which room may see which", run: firewall::run },
     Command { name: "web", usage: "", about: "the page that the binary serves", run: web::run },
     Command {
+        name: "browser",
+        usage: "",
+        about: "that page in Chromium, on a server that is killed",
+        run: conformance_command::open_page,
+    },
+    Command {
         name: "conformance",
         usage: "[--engine NAME] [--filter PATTERN]",
         about: "the official Durable Streams suite against the server",
