@@ -21,8 +21,8 @@
 //! In reading order: `settings` is what an operator may change; `server`, `listener`, `connection`
 //! and `http1` bring requests in; `service` routes each `call`; `request`, `handlers` and
 //! `response` are the way through; `follow` is for readers who stay; `problem` is what they hear
-//! when it fails; `neighbour` is for whoever serves other paths of the same address. `auth`, `rate`, `budget`, `cors`, `etag`, `compression` and `metrics` each do one
-//! thing on that way.
+//! when it fails; `neighbour` is for whoever serves other paths of the same address. `auth`,
+//! `rate`, `budget`, `cors`, `etag`, `compression` and `metrics` each do one thing on that way.
 
 mod auth;
 mod budget;

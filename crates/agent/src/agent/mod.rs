@@ -55,7 +55,8 @@ impl Agent {
     /// #         Box::pin(futures_util::stream::empty())
     /// #     }
     /// # }
-    /// # let model: Arc<dyn Model> = Arc::new(Mute(ModelName { provider: "p".into(), model: "m".into() }));
+    /// # let name = ModelName { provider: "p".into(), model: "m".into() };
+    /// # let model: Arc<dyn Model> = Arc::new(Mute(name));
     /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
     /// let sys = sys::Sys::real();
     /// let log: Arc<dyn Log> = Arc::new(MemoryLog::new(&sys));

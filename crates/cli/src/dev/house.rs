@@ -1,4 +1,4 @@
-//! Everything that `headwater dev` serves beside the streams: the page, and the actions of sessions.
+//! All that `headwater dev` serves beside the streams: the page, and the actions of sessions.
 
 use bytes::Bytes;
 use http::Response;
