@@ -85,7 +85,9 @@ impl Server {
         }
         let cors = Cors::new(&settings.cors_origin);
         let cors = cors.map_err(|_| BindError::CorsOrigin(settings.cors_origin.clone()))?;
-        let guard = Guard::new(&sys, &settings.auth, settings.issuer.clone()).await?;
+        let guard =
+            Guard::new(&sys, &settings.auth, settings.issuer.clone(), settings.private.clone());
+        let guard = guard.await?;
         let tls = match &settings.tls {
             Some(tls) => Some(tls::configure(&sys, tls).await?),
             None => None,

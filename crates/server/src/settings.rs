@@ -8,7 +8,10 @@ use std::{
     time::Duration,
 };
 
-use wire::caps::{APPEND_BYTES_MAX, CHUNK_BYTES_DEFAULT};
+use wire::{
+    Glob,
+    caps::{APPEND_BYTES_MAX, CHUNK_BYTES_DEFAULT},
+};
 
 use crate::{Auth, Issuer};
 
@@ -32,6 +35,9 @@ pub struct Settings {
     pub public_url: Option<String>,
     /// Whether a proxy in front sets `X-Forwarded-Proto` and `X-Forwarded-For`; no.
     pub trust_proxy: bool,
+    /// Streams that pages of other sites may not use without a token, where everybody else may;
+    /// none.
+    pub private: Option<Glob>,
     /// `Access-Control-Allow-Origin`; `*`.
     pub cors_origin: String,
     /// How long a long-poll waits for data; 20 s.
@@ -102,6 +108,7 @@ impl Default for Settings {
             issuer: None,
             public_url: None,
             trust_proxy: false,
+            private: None,
             cors_origin: "*".to_owned(),
             long_poll_timeout: Duration::from_secs(20),
             sse_life: Duration::from_secs(60),

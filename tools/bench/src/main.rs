@@ -24,7 +24,8 @@
 //! measures the floor that any durable server stands on, [`report`] judges and prints. [`wakes`]
 //! measures what the official server does not have, [`client`](mod@client) our client beside the
 //! npm one, [`state`](mod@state) the fold above both, [`live`] the queries above that beside
-//! those of `@tanstack/db`, [`turns`] the path from a model's bytes to events, [`agent`](mod@agent) what an agent adds.
+//! those of `@tanstack/db`, [`turns`] the path from a model's bytes to events,
+//! [`agent`](mod@agent) what an agent adds to it.
 
 #![allow(
     clippy::print_stdout,

@@ -19,6 +19,8 @@ use crate::{
     session::{self, AGENT, Choice},
 };
 
+/// The streams of all sessions.
+const SESSION_STREAMS: &str = "*/sessions/**";
 /// Ports tried after the usual one.
 const PORTS_TRIED_MAX: u16 = 20;
 /// People at a terminal need not read about every connection.
@@ -43,6 +45,8 @@ pub(crate) fn run(flags: DevFlags) -> Result<(), Failure> {
             Auth::Tokens(_) => None,
         };
         config.server.issuer = issuer.clone();
+        // Whatever page is open in another tab: what is said here is none of its business.
+        config.server.private = SESSION_STREAMS.parse().ok();
         let usual_port = config.server.listen.port();
         let scheme = if config.server.tls.is_some() { "https" } else { "http" };
         let server = bind_near(&sys, &store, config.server, ports).await?;

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use http::{HeaderMap, header};
+use http::{HeaderMap, HeaderValue, header};
 use sys::Sys;
-use wire::StreamPath;
+use wire::{Glob, StreamPath};
 
 use crate::{
     auth::{Access, Auth, Issuer, Tokens, jwt::Verifier, keys::Keys, scope::Scope},
@@ -15,6 +15,9 @@ use crate::{
 };
 
 const NO_TOKEN: &str = "send a token as Authorization: Bearer <token>";
+
+const PAGE_NEEDS_TOKEN: &str = "pages of other sites need a token for this stream; send it as \
+                                Authorization: Bearer <token>";
 
 /// Auth settings that nobody could be let in by.
 #[derive(Debug, thiserror::Error)]
@@ -40,6 +43,8 @@ pub(crate) struct Guard {
     door: Door,
     /// Whose tokens are good, too.
     issuer: Option<Arc<Issuer>>,
+    /// Streams that pages of other sites may not use without a token.
+    private: Option<Arc<Glob>>,
 }
 
 #[derive(Debug)]
@@ -62,6 +67,8 @@ struct Known {
 pub(crate) enum Client {
     /// Anybody, on an open server.
     Anybody,
+    /// A page of another site, on an open server: anybody, but for these streams.
+    Page { private: Arc<Glob> },
     /// The bearer of a token.
     Named { name: Arc<str>, scopes: Arc<[Scope]> },
 }
@@ -71,9 +78,11 @@ impl Guard {
         sys: &Sys,
         auth: &Auth,
         issuer: Option<Arc<Issuer>>,
+        private: Option<Glob>,
     ) -> Result<Self, BadAuth> {
+        let private = private.map(Arc::new);
         let tokens = match auth {
-            Auth::None => return Ok(Self { door: Door::Open, issuer }),
+            Auth::None => return Ok(Self { door: Door::Open, issuer, private }),
             Auth::Tokens(Tokens { keys: None, jwt: None }) => return Err(BadAuth::Nobody),
             Auth::Tokens(tokens) => tokens,
         };
@@ -85,7 +94,7 @@ impl Guard {
             Some(jwt) => Some(Verifier::new(jwt, &files::read(sys, &jwt.key).await?)?),
             None => None,
         };
-        Ok(Self { door: Door::Tokens(Box::new(Known { keys, verifier })), issuer })
+        Ok(Self { door: Door::Tokens(Box::new(Known { keys, verifier })), issuer, private })
     }
 
     /// True if everybody may read everything, so that shared caches may keep it.
@@ -95,11 +104,11 @@ impl Guard {
 
     pub(crate) fn identify(&self, headers: &HeaderMap) -> Result<Client, Problem> {
         if self.issuer.is_none() && self.is_open() {
-            return Ok(Client::Anybody);
+            return Ok(self.anybody(headers));
         }
         let header = single(headers, &header::AUTHORIZATION)?;
         match (header, &self.door) {
-            (None, Door::Open) => return Ok(Client::Anybody),
+            (None, Door::Open) => return Ok(self.anybody(headers)),
             (None, Door::Tokens(_)) => return Err(unauthorized(NO_TOKEN)),
             (Some(_), _) => {}
         }
@@ -108,6 +117,22 @@ impl Guard {
         issued
             .or_else(|| self.door.find(token))
             .ok_or_else(|| unauthorized("the token is unknown or has expired; get a new one"))
+    }
+
+    /// Who asks without a token. Browsers tell of whose site a page is; programs have no reason to.
+    fn anybody(&self, headers: &HeaderMap) -> Client {
+        let site = |origin: &HeaderValue| {
+            let (_, site) = origin.to_str().ok()?.split_once("://")?;
+            Some(site.to_owned())
+        };
+        let host = headers.get(header::HOST).and_then(|host| host.to_str().ok());
+        let is_foreign = headers
+            .get(header::ORIGIN)
+            .is_some_and(|origin| site(origin).is_none_or(|site| Some(site.as_str()) != host));
+        match &self.private {
+            Some(private) if is_foreign => Client::Page { private: Arc::clone(private) },
+            _ => Client::Anybody,
+        }
     }
 }
 
@@ -126,13 +151,19 @@ impl Client {
 
     pub(crate) fn name(&self) -> Option<&str> {
         match self {
-            Self::Anybody => None,
+            Self::Anybody | Self::Page { .. } => None,
             Self::Named { name, .. } => Some(name),
         }
     }
 
     /// Refuses what no scope allows, whether the stream exists or not.
     pub(crate) fn require(&self, access: Access, path: &StreamPath) -> Result<(), Problem> {
+        if let Self::Page { private } = self {
+            return match private.matches(path) {
+                true => Err(unauthorized(PAGE_NEEDS_TOKEN)),
+                false => Ok(()),
+            };
+        }
         if self.has(|scope| scope.allows(access, path)) {
             return Ok(());
         }
@@ -151,6 +182,7 @@ impl Client {
     fn has(&self, wanted: impl Fn(&Scope) -> bool) -> bool {
         match self {
             Self::Anybody => true,
+            Self::Page { .. } => false,
             Self::Named { scopes, .. } => scopes.iter().any(wanted),
         }
     }

@@ -147,3 +147,30 @@ async fn an_issuer_opens_a_guarded_server_too_and_no_other_token_of_its_secret_d
     let foreign = jsonwebtoken::encode(&jsonwebtoken::Header::default(), &claims, &key).unwrap();
     ask(&server, &foreign, "GET", "/house").await.expect(401);
 }
+
+#[tokio::test]
+async fn pages_of_other_sites_need_a_token_for_private_streams() {
+    let issuer = Arc::new(Issuer::generate(&sys::Chance::real()));
+    let private = Some("*/sessions/**".parse().unwrap());
+    let settings = Settings { issuer: Some(issuer.clone()), private, ..settings() };
+    let server = housed(settings).await;
+    let put = async |stream: &str, origin: Option<&str>| {
+        let target = format!("/v1/stream/{stream}");
+        let request = Request::new("PUT", &target);
+        let request = match origin {
+            Some(origin) => request.header("origin", origin),
+            None => request,
+        };
+        server.ask(request).await.status
+    };
+    let other = Some("https://elsewhere.example");
+    assert_eq!(put("main/sessions/1", other).await, 401);
+    assert_eq!(put("main/sessions/1", Some("null")).await, 401);
+    assert_eq!(put("chats/1", other).await, 201);
+    assert_eq!(put("main/sessions/1", None).await, 201);
+    let token = token(&issuer, Sys::real().clock.unix_ms(), "main/**", &[Access::Read]);
+    let asking = Request::new("GET", "/v1/stream/main/sessions/1?offset=-1");
+    let asking = asking.header("origin", "https://elsewhere.example");
+    let asking = asking.header("authorization", format!("Bearer {token}"));
+    assert_eq!(server.ask(asking).await.status, 200);
+}

@@ -82,7 +82,12 @@ pub(crate) fn play(args: &AgentArgs) -> Result<String> {
     let figures = Figures::median(&rounds);
     let is_empty = figures.latencies.is_empty() && figures.amounts.is_empty();
     ensure!(!is_empty, "no part is called like {only:?}");
-    Ok(report::markdown(&figures))
+    let load = std::fs::read_to_string("/proc/loadavg")?;
+    let load = load.split(' ').take(3).collect::<Vec<_>>().join(", ");
+    Ok(format!(
+        "{}load of the machine in the last 1, 5 and 15 minutes: {load}",
+        report::markdown(&figures)
+    ))
 }
 
 fn round(root: &Path, size: &Size, only: &str) -> Result<Figures> {

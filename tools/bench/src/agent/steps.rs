@@ -28,8 +28,9 @@ const AGENT: &str = "assistant";
 
 /// So many generations, in one session.
 pub(super) async fn measure(root: &Path, generations: u32) -> Result<Figures> {
-    let place = Place::open(root).await?;
+    let place = Arc::new(Place::open(root).await?);
     let address = place.session("steps").await?;
+    let floor_address = place.session("floor").await?;
     let notes = Notes::default();
     let agent = Agent::builder(AGENT)
         .model(Arc::new(Caller::new(TURNS, notes.clone())))
@@ -39,8 +40,8 @@ pub(super) async fn measure(root: &Path, generations: u32) -> Result<Figures> {
         .start(&place.sys)
         .await?;
     agent.idle().await?;
-    let (mut to_tool, mut to_model, mut both) =
-        (Samples::default(), Samples::default(), Samples::default());
+    let (mut to_tool, mut to_model) = (Samples::default(), Samples::default());
+    let (mut both, mut floor) = (Samples::default(), Samples::default());
     for number in 0..generations {
         answered(&place, &address, &agent, number).await?;
         for pair in notes.take().windows(2) {
@@ -53,6 +54,9 @@ pub(super) async fn measure(root: &Path, generations: u32) -> Result<Figures> {
             samples.push(from, to);
             both.push(from, to);
         }
+        // Between generations, so that a machine that is busy for a while is so for both.
+        let append = append(Arc::clone(&place), floor_address.clone(), floor);
+        floor = tokio::spawn(append).await??;
     }
     agent.stop().await?;
     let (_, completed) = place.weigh(&address).await?;
@@ -62,8 +66,6 @@ pub(super) async fn measure(root: &Path, generations: u32) -> Result<Figures> {
     figures.latencies.push(to_model.latency(TO_MODEL, Some(FLOOR))?);
     figures.latencies.push(both.first(ENDS).latency(FIRST, Some(FLOOR))?);
     figures.latencies.push(both.last(ENDS).latency(LAST, Some(FLOOR))?);
-    let place = Arc::new(place);
-    let floor = tokio::spawn(append(Arc::clone(&place), generations * TURNS)).await??;
     figures.latencies.push(floor.latency(FLOOR, None)?);
     if let Some(place) = Arc::into_inner(place) {
         place.close().await;
@@ -96,13 +98,11 @@ fn noop(notes: Notes<Moment>) -> Result<Tool> {
     })?)
 }
 
-/// One append after the other, of a size that a step has.
-async fn append(place: Arc<Place>, count: u32) -> Result<Samples> {
-    let address = place.session("floor").await?;
-    let mut samples = Samples::default();
-    for number in 0..count {
-        let step = [place.question(&format!("a{number}"), AGENT)];
-        let messages = place.transaction(&step)?;
+/// One append after the other, as many as a generation has turns.
+async fn append(place: Arc<Place>, address: Address, mut samples: Samples) -> Result<Samples> {
+    for _ in 0..TURNS {
+        let id = format!("a{:x}", place.sys.chance.u64());
+        let messages = place.transaction(&[place.question(&id, AGENT)])?;
         let began = Instant::now();
         let _ = place.log.append(&address, Append::messages(messages)).await?;
         samples.push(began, Instant::now());

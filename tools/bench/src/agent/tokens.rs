@@ -18,7 +18,7 @@ use log::Append;
 use serde::Deserialize;
 use sys::Sys;
 use tokio::{runtime::Builder, sync::oneshot, time::MissedTickBehavior};
-use wire::Address;
+use wire::{Address, Messages};
 
 use super::{
     figures::{Figures, Samples},
@@ -166,7 +166,9 @@ async fn read(
     let mut reader = client.stream(&path_of(name)?).reader(OffsetToken::start(), Live::Sse);
     let (mut seen, mut ready) = (Vec::new(), Some(ready));
     while let Some(batch) = reader.next().await? {
-        for message in batch.values()?.iter() {
+        // The first may only say that there is nothing yet.
+        let messages = if batch.data.is_empty() { Messages::none() } else { batch.values()? };
+        for message in messages.iter() {
             for said in words(message)? {
                 let number = u32::try_from(seen.len())?;
                 ensure!(said == word(number).trim_end(), "{said:?} was seen in place {number}");
