@@ -201,6 +201,7 @@ impl Life {
             deadline,
             cancelled: None,
             notes: Notes::default(),
+            asked: None,
         }
     }
 

@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use chat::{
-    CallEnd, Conversation, Place, ToolContext, ToolResult,
+    CallEnd, Conversation, Message, Place, Request, ToolContext, ToolResult,
     agui::Content,
     machine::{Input, Step},
 };
@@ -36,11 +36,23 @@ struct Batch {
     cancellation: Cancellation,
 }
 
+/// What the model was asked, and what was said since.
+struct Asked {
+    asked: Arc<Request>,
+    since: Vec<Arc<Message>>,
+}
+
+impl Conversation for Asked {
+    fn messages(&self) -> Vec<Arc<Message>> {
+        self.asked.messages.iter().chain(&self.since).cloned().collect()
+    }
+}
+
 impl Work<'_> {
     /// Makes the calls of the turn, writes down what comes of each, and tells what comes next.
     pub(super) async fn call_tools(&mut self) -> Result<Step, Halt> {
         let (end, cancellation) = Cancellation::new();
-        let conversation = Arc::new(self.machine.messages().to_vec());
+        let conversation = self.conversation();
         let (running, begun) = (Running::new(), BTreeSet::new());
         let mut batch = Batch { running, begun, conversation, end, cancellation };
         loop {
@@ -63,6 +75,18 @@ impl Work<'_> {
             if let Some(next) = next {
                 return Ok(next);
             }
+        }
+    }
+
+    /// The conversation up to the calls. Nothing is copied unless a tool wants to read it.
+    fn conversation(&self) -> Arc<dyn Conversation> {
+        let (asked, all) = (self.asked.clone(), self.machine.messages());
+        match asked.filter(|asked| asked.messages.len() <= all.len()) {
+            Some(asked) => {
+                let since = all[asked.messages.len()..].to_vec();
+                Arc::new(Asked { asked, since })
+            }
+            None => Arc::new(all.to_vec()),
         }
     }
 

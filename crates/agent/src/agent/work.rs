@@ -8,10 +8,10 @@
 //!
 //! Each bracket is one transaction, and nothing is acted on before it lasts.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use chat::{
-    Done, ModelError, ModelErrorKind, Place, Usage,
+    Done, ModelError, ModelErrorKind, Place, Request, Usage,
     agui::Event,
     machine::{Input, Machine, Step},
 };
@@ -46,6 +46,8 @@ pub(super) struct Work<'a> {
     pub(super) deadline: Option<UnixMs>,
     pub(super) cancelled: Option<Cancelled>,
     pub(super) notes: Notes,
+    /// What the model was last asked.
+    pub(super) asked: Option<Arc<Request>>,
 }
 
 /// Why a generation does not go on here.

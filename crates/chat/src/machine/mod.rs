@@ -206,12 +206,21 @@ impl Machine {
     #[must_use]
     pub fn answer_to(&self, call_id: &str) -> Option<&ToolResult> {
         let is_its = |result: &&ToolResult| result.call_id.as_str() == call_id;
-        let waiting = match &self.state.phase {
-            Phase::Tools(batch) => batch.answers().find(is_its),
-            _ => None,
-        };
-        let mut kept = self.state.messages.iter().rev().flat_map(|message| message.results());
-        waiting.or_else(|| kept.find(is_its))
+        if let Phase::Tools(batch) = &self.state.phase
+            && let Some(answer) = batch.answers().find(is_its)
+        {
+            return Some(answer);
+        }
+        for message in self.state.messages.iter().rev() {
+            if let Some(answer) = message.results().find(is_its) {
+                return Some(answer);
+            }
+            // Answers stand behind their calls, so nothing before it can be one.
+            if message.calls().any(|call| call.id.as_str() == call_id) {
+                return None;
+            }
+        }
+        None
     }
 
     /// All that the run is, as data.
