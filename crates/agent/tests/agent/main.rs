@@ -3,6 +3,7 @@
 
 mod answers;
 mod bounds;
+mod breaking;
 mod fences;
 mod flat;
 mod goes_on;
