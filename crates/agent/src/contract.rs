@@ -361,6 +361,7 @@ impl ToolCallRow for rows::ToolCall {
             effect: call.effect,
             is_background: call.is_background,
             attempt: 0,
+            failures: 0,
             executor: None,
             lease_until: None,
             result: None,

@@ -57,9 +57,9 @@ pub(crate) fn message_of(row: &rows::Message, calls: &Calls) -> Vec<chat::Messag
         rows::Role::Assistant => chat::Role::Assistant,
         rows::Role::System => chat::Role::System,
     };
-    let Some(parts) = &row.parts else {
-        return vec![chat::Message::text(row.id.as_str(), role, row.content.clone())];
-    };
+    let text = || vec![chat::Message::text(row.id.as_str(), role, row.content.clone())];
+    let Some(parts) = &row.parts else { return text() };
+    let is_model = row.role == rows::Role::Assistant;
     let (mut answers, mut index) = (Vec::new(), 0);
     let mut said = Vec::with_capacity(parts.len());
     for part in parts {
@@ -68,20 +68,26 @@ pub(crate) fn message_of(row: &rows::Message, calls: &Calls) -> Vec<chat::Messag
                 let text = text.as_ref().unwrap_or(&row.content).clone();
                 said.push(Part::Text(Text { text, signature: signature.clone() }));
             }
-            MessagePart::Thinking { text, signature, redacted } => {
+            MessagePart::Thinking { text, signature, redacted } if is_model => {
                 let (text, signature) = (text.clone(), signature.clone());
                 said.push(Part::Thinking(Thinking { text, signature, redacted: *redacted }));
             }
-            MessagePart::ToolCall { id, signature } => {
+            MessagePart::ToolCall { id, signature } if is_model => {
                 let Some(call) = calls.get(id) else { continue };
                 said.push(Part::ToolCall(call_of(call, signature.clone())));
                 answers.extend(answer_of(call).map(|answer| (index, answer)));
                 index += 1;
             }
             MessagePart::Other { part } => {
-                said.extend(serde_json::from_value::<Part>(part.clone()));
+                let part = serde_json::from_value::<Part>(part.clone()).ok();
+                said.extend(part.filter(|part| may_say(part, is_model)));
             }
+            // Only a model thinks and calls.
+            MessagePart::Thinking { .. } | MessagePart::ToolCall { .. } => {}
         }
+    }
+    if said.is_empty() {
+        return text();
     }
     let message = chat::Message::new(row.id.as_str(), role, said);
     let answers = answers.into_iter().map(|(index, answer)| {
@@ -89,6 +95,16 @@ pub(crate) fn message_of(row: &rows::Message, calls: &Calls) -> Vec<chat::Messag
         chat::Message::new(id, chat::Role::Tool, vec![Part::ToolResult(answer)])
     });
     std::iter::once(message).chain(answers).collect()
+}
+
+/// Whether a part may stand in a message by itself: calls and answers have rows of their own.
+fn may_say(part: &Part, is_model: bool) -> bool {
+    match part {
+        Part::ToolResult(_) => false,
+        Part::ToolCall(call) => is_model && call.provider_result.is_some(),
+        Part::Thinking(_) => is_model,
+        _ => true,
+    }
 }
 
 fn call_of(row: &rows::ToolCall, signature: Option<String>) -> chat::ToolCall {

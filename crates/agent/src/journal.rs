@@ -134,6 +134,14 @@ impl Journal {
         Ok(txid)
     }
 
+    /// The same, unless there is nothing to write.
+    pub(crate) async fn commit_some(&mut self, writes: Writes) -> Result<(), JournalError> {
+        if !writes.is_empty() {
+            self.commit(writes).await?;
+        }
+        Ok(())
+    }
+
     /// Begins to write rows. Appends last in the order in which they were begun.
     pub(crate) fn append(&mut self, writes: Writes) -> Result<Flight, JournalError> {
         let drafts: Result<Vec<_>, _> = writes.0.into_iter().collect();

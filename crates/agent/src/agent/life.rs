@@ -3,7 +3,11 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use chat::machine::{Input, Machine, Start};
+use chat::{
+    Strategy,
+    caps::TURNS_MAX,
+    machine::{Input, Machine, Plan, Start},
+};
 use live::StreamDb;
 use log::Log;
 use sys::Cancellation;
@@ -61,17 +65,27 @@ impl Life {
         let mut runner = Runner {
             id: core.name.clone(),
             runner: core.runner.clone(),
-            epoch: before.as_ref().map_or(0, |before| before.epoch),
+            // What is no epoch was not written by a runner; the log knows the true one.
+            epoch: before.as_ref().map_or(0, |before| before.epoch % wire::caps::INTEGER_MAX),
             incarnation: core.incarnation,
             claimed_at: String::new(),
             released_at: None,
         };
         let place = (Arc::clone(&log), address.clone());
-        let taken = Journal::take_over(place, &mut runner, &core.sys, cancellation.clone()).await;
-        let (journal, txid) = taken?;
-        // The runner before may have written until just now.
-        let read = db.await_txid(txid.as_str(), TAKEOVER_PATIENCE).await;
-        read.map_err(|error| unreadable(&error))?;
+        let journal = loop {
+            let place = place.clone();
+            let taken = Journal::take_over(place, &mut runner, &core.sys, cancellation.clone());
+            let (journal, txid) = taken.await?;
+            // The runner before may have written until just now.
+            let read = db.await_txid(txid.as_str(), TAKEOVER_PATIENCE).await;
+            read.map_err(|error| unreadable(&error))?;
+            // An append that is repeated cannot be told from that of a runner with the same idea.
+            let now = runner_of(&db, &core.name).map_err(|error| unreadable(&error))?;
+            match now {
+                Some(now) if now.epoch == runner.epoch && now.runner != runner.runner => {}
+                _ => break journal,
+            }
+        };
         let news = News::listen(&db, &core.name).map_err(|error| unreadable(&error))?;
         let was_forked = before.as_ref().is_some_and(|it| it.incarnation != core.incarnation);
         let was_released = before.is_none_or(|it| it.released_at.is_some());
@@ -173,7 +187,7 @@ impl Life {
     /// Begins a run of the machine with what was said.
     fn begin_run(&mut self, run_id: &str, said: Vec<chat::Message>) -> Result<(), Ended> {
         let Some(machine) = &mut self.machine else {
-            self.machine = Some(self.begun(run_id, said)?);
+            self.machine = Some(self.begun(self.core.plan.clone(), run_id, said)?);
             return Ok(());
         };
         let begun = machine.begin_again(run_id.into(), said);
@@ -214,25 +228,33 @@ impl Life {
         if last.generation.status.is_terminal() {
             let turns = last.turns.into_iter().flat_map(|turn| turn.said);
             let messages = past.messages.into_iter().chain(turns).collect();
-            let mut machine = self.begun(&last.generation.id, messages)?;
+            let plan = self.core.plan.clone();
+            let mut machine = self.begun(plan, &last.generation.id, messages)?;
             // It ended; what was said stays.
             let _ = machine.feed(Input::Cancel { reason: None }, &mut Vec::new());
             self.machine = Some(machine);
             return Ok(());
         }
-        let machine = self.begun(&last.generation.id, past.messages)?;
-        self.machine = Some(machine);
+        // Whatever limit the agent has now, the turns that are there were made.
+        let strategy = Strategy::TurnsMax(TURNS_MAX);
+        let plan = Plan { strategy, ..self.core.plan.clone() };
+        self.machine = Some(self.begun(plan, &last.generation.id, past.messages)?);
         self.go_on_with(last).await
     }
 
-    fn begun(&self, run_id: &str, messages: Vec<chat::Message>) -> Result<Machine, Ended> {
+    fn begun(
+        &self,
+        plan: Plan,
+        run_id: &str,
+        messages: Vec<chat::Message>,
+    ) -> Result<Machine, Ended> {
         let start = Start {
             thread_id: self.address.to_string().into(),
             run_id: run_id.into(),
             parent_run_id: None,
             messages,
         };
-        match Machine::start(self.core.plan.clone(), start) {
+        match Machine::start(plan, start) {
             Ok((machine, _)) => Ok(machine),
             Err(error) => Err(AgentError::Unreadable(error.to_string()).into()),
         }
@@ -242,12 +264,16 @@ impl Life {
     async fn go_on_with(&mut self, last: Last) -> Result<(), Ended> {
         let Last { generation, turns } = last;
         let first = turns.last().map_or(0, |turn| turn.step.first_chunk);
-        let (dead, next_chunk) = chunks_of(&self.log, &self.address, &generation.id, first).await?;
+        let found = chunks_of(&self.log, &self.address, &generation.id, first).await?;
+        // What a compaction forgot was before this attempt.
+        let (dead, next_chunk) = (found.0, found.1.max(first));
         let left = Left { dead, was_released: self.was_released, was_forked: self.was_forked };
+        let plan = self.core.plan.clone();
         let mut work = self.work_on(generation, next_chunk);
         for turn in turns {
             work.take_up(turn)?;
         }
+        *work.machine = Machine::restore(plan, work.machine.save());
         let step = work.begin_where_it_was(&left).await?;
         Ok(work.run(step).await?)
     }

@@ -47,13 +47,10 @@ impl Work<'_> {
         for event in events {
             self.feed(Input::Model(event))?;
         }
-        self.feed(Input::ModelEnded)?;
+        let recorded = calls.iter().map(|row| (call_id_of(row).into(), answer_of(row))).collect();
+        let ended = self.machine.end_turn_as(&recorded, &mut Vec::new());
+        ended.map_err(|misfed| JournalError::BadRow(misfed.to_string()))?;
         self.calls = calls.into_iter().map(|row| (call_id_of(&row).to_owned(), row)).collect();
-        for answer in self.calls.values().filter_map(answer_of).collect::<Vec<_>>() {
-            if self.machine.answer_to(&answer.call_id).is_none() {
-                self.feed(Input::Tool(answer))?;
-            }
-        }
         // What was fed is in the stream already.
         self.chunker = Chunker::new(&self.generation.id, self.flushed);
         Ok(())
@@ -80,7 +77,7 @@ impl Work<'_> {
             Step::CallTools(_) | Step::AwaitClientTools(_) if left.was_forked => {
                 return self.cancel_calls(forked()).await;
             }
-            Step::CallTools(_) => self.begin_calls_again(&mut writes)?,
+            Step::CallTools(_) => self.begin_calls_again(left.was_released, &mut writes)?,
             _ => {}
         }
         if !writes.is_empty() {
@@ -113,20 +110,25 @@ impl Work<'_> {
     }
 
     /// Calls whose runner is gone: what may run again does, what must not is parked.
-    fn begin_calls_again(&mut self, writes: &mut Writes) -> Result<(), JournalError> {
+    fn begin_calls_again(
+        &mut self,
+        was_released: bool,
+        writes: &mut Writes,
+    ) -> Result<(), JournalError> {
         let (runner, now) = (self.core.runner.clone(), now(&self.core.sys));
         let is_open = |row: &ToolCall| row.status == CallStatus::Executing && self.is_ours(row);
         let open = self.calls.iter().filter(|(_, row)| is_open(row));
         let open: Vec<_> = open.map(|(call_id, _)| call_id.clone()).collect();
         for call_id in open {
             let Some(row) = self.calls.get_mut(&call_id) else { continue };
+            row.failures += u32::from(!was_released);
             if row.effect == Effect::Once {
                 row.status = CallStatus::Parked;
                 row.updated_at.clone_from(&now);
-            } else if row.attempt < FAILURES_PER_STEP_MAX {
+            } else if row.failures < FAILURES_PER_STEP_MAX {
                 begin_again(row, &runner, &now);
             } else {
-                let why = format!("the process ended {} times while this ran", row.attempt);
+                let why = format!("the process ended {} times while this ran", row.failures);
                 let content = Content::Text(why);
                 let call_id = call_id.as_str().into();
                 let answer = ToolResult { call_id, content, end: CallEnd::Failed };

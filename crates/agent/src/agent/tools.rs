@@ -221,6 +221,7 @@ impl Work<'_> {
                         true => begin_again(row, &runner, &now),
                         false => (row.status, row.executor) = (CallStatus::Pending, None),
                     }
+                    row.updated_at = now;
                     writes.update(row);
                 }
                 self.journal.commit(writes).await?;
@@ -253,7 +254,12 @@ impl Work<'_> {
             return None;
         }
         let time_max = self.machine.tools().get(&row.name)?.spec().time_max;
-        let asked: wire::Timestamp = row.created_at.parse().ok()?;
+        // A call that was parked has its time again.
+        let since = match row.status {
+            CallStatus::Pending => &row.updated_at,
+            _ => row.started_at.as_ref().unwrap_or(&row.updated_at),
+        };
+        let asked: wire::Timestamp = since.parse().ok()?;
         let until = sys::UnixMs::new(asked.unix_ms()).plus(time_max);
         Some(until.since(self.core.sys.clock.unix_ms()))
     }

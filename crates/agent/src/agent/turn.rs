@@ -79,20 +79,20 @@ impl Work<'_> {
         let doubled = MODEL_PAUSE_FIRST.saturating_mul(1 << (failures - 1).min(16));
         let pause = doubled.min(MODEL_PAUSE_MAX).max(error.retry_after.unwrap_or_default());
         let until = self.core.sys.clock.unix_ms().plus(pause);
+        let until = self.deadline.map_or(until, |over| over.min(until));
         let heard = self.wait_until(until).await?;
-        self.machine.ask_again();
+        let mut writes = Writes::default();
+        self.drop_partial(&mut writes);
         self.notes = super::work::Notes::default();
-        if let Some(cancelled) = heard {
+        if let Some(cancelled) = heard.or_else(|| self.is_stopped()) {
+            self.journal.commit_some(writes).await?;
             let reason = cancelled.reason.clone();
             self.cancelled = Some(cancelled);
             let (next, flight) = self.end_turn(Input::Cancel { reason })?;
             flight.await?;
             return Ok(next);
         }
-        let first = self.step.as_ref().map_or(self.flushed, |step| step.first_chunk);
-        let dead: Vec<_> = (first..self.flushed).collect();
-        let mut writes = Writes::default();
-        self.begin_attempt(true, &dead, &mut writes);
+        self.begin_attempt(true, &[], &mut writes);
         self.journal.commit(writes).await?;
         Ok(self.machine.next_step())
     }

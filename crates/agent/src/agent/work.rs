@@ -216,12 +216,15 @@ impl Work<'_> {
     }
 
     /// What was said so far was never said.
-    fn drop_partial(&mut self, writes: &mut Writes) {
+    pub(super) fn drop_partial(&mut self, writes: &mut Writes) {
         let first = self.step.as_ref().map_or(self.flushed, |step| step.first_chunk);
         for index in first..self.flushed {
             writes.delete_chunk(&Chunk::id_of(&self.generation.id, index));
         }
         self.chunker = Chunker::new(&self.generation.id, self.flushed);
+        if let Some(step) = &mut self.step {
+            step.first_chunk = self.flushed;
+        }
         self.machine.ask_again();
     }
 
@@ -278,6 +281,7 @@ impl Work<'_> {
             effect: spec.map_or(Effect::Pure, |spec| spec.effect.into()),
             is_background: false,
             attempt: u32::from(is_here),
+            failures: 0,
             executor: is_here.then(|| self.core.runner.clone()),
             lease_until: None,
             result: None,

@@ -39,6 +39,9 @@ pub struct ToolCall {
     pub is_background: bool,
     /// Which attempt this is, from 1; 0 while nobody has begun.
     pub attempt: u32,
+    /// How many attempts before this one died.
+    #[serde(default, skip_serializing_if = "super::is_zero")]
+    pub failures: u32,
     /// Who runs it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub executor: Option<String>,

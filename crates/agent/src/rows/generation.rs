@@ -89,7 +89,7 @@ pub struct Step {
     /// Which attempt this is, from 1.
     pub attempt: u32,
     /// How many attempts before this one failed or died.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "super::is_zero")]
     pub failures: u32,
     /// The first chunk of this attempt.
     pub first_chunk: u64,
@@ -112,11 +112,6 @@ pub struct Step {
     /// When it ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub completed_at: Option<String>,
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
-const fn is_zero(number: &u32) -> bool {
-    *number == 0
 }
 
 /// How far a step is.

@@ -40,6 +40,11 @@ pub fn session(builder: StreamDbBuilder) -> StreamDbBuilder {
         .with::<Runner>()
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
+const fn is_zero(number: &u32) -> bool {
+    *number == 0
+}
+
 /// The JSON Schemas of all rows, by type.
 #[must_use]
 pub fn schemas() -> Value {

@@ -35,7 +35,8 @@ const SLOW: Pace = Pace::per_word(Duration::from_millis(100));
 /// Fails if something does not come to pass within a day of simulated time.
 async fn soon<T>(what: impl Future<Output = T>) -> T {
     let day = Duration::from_hours(24);
-    tokio::time::timeout(day, what).await.expect("it takes more than a day")
+    let clock = sys::Sys::real().clock;
+    clock.timeout(day, what).await.expect("it takes more than a day")
 }
 
 /// A log whose first appends do not get through.
@@ -449,38 +450,6 @@ async fn an_index_of_a_chunk_is_never_given_again_after_a_compaction() {
     third.stop().await.unwrap();
 }
 
-/// An executor that did not see the timeout writes its answer after it.
-#[tokio::test(start_paused = true)]
-async fn what_the_model_was_told_of_a_call_is_told_again_though_an_answer_came_late() {
-    let session = Session::new().await;
-    let model = session.model([
-        Turn::new().call("measure", json!({})),
-        Turn::new().text("Nobody."),
-        Turn::new().text("Again."),
-    ]);
-    let agent = session.agent(&model).tool(elsewhere("measure"));
-    let first = session.start(agent.clone()).await;
-    session.say("m1", "rain?").await;
-    let mut call = soon(session.until::<ToolCall>(|calls| !calls.is_empty())).await.remove(0);
-    soon(session.over(1)).await;
-    call.status = CallStatus::Completed;
-    call.result = Some(json!("late"));
-    let value = serde_json::to_value(&call).unwrap();
-    let headers = json!({"operation": "update"});
-    let line = json!({"type": "toolCall", "key": call.id, "value": value, "headers": headers});
-    let messages = wire::Messages::one(line.to_string()).unwrap();
-    let _ = session.log.append(&session.address, Append::messages(messages)).await.unwrap();
-    session.sys.clock.sleep(Duration::from_secs(5)).await;
-    first.stop().await.unwrap();
-    let second = session.start(agent).await;
-    session.say("m2", "and now?").await;
-    soon(session.over(2)).await;
-    let requests = model.requests();
-    let (before, after) = (&requests[1].messages, &requests[2].messages);
-    assert_eq!(before[..], after[..before.len()], "what the model was told is told again exactly");
-    second.stop().await.unwrap();
-}
-
 /// A row with a number at the edge of what there is.
 #[tokio::test(start_paused = true)]
 async fn a_runner_row_of_the_last_epoch_is_an_error_in_words() {
@@ -502,7 +471,6 @@ async fn a_runner_row_of_the_last_epoch_is_an_error_in_words() {
             .start(&session.sys),
     )
     .await;
-    eprintln!("{:?}", started.as_ref().err());
     let again = soon(
         session
             .agent(&model)

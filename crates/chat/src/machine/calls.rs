@@ -1,5 +1,7 @@
 //! A batch: the tool calls of one turn, and what has become of them.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -105,6 +107,29 @@ impl Batch {
                 (None, _) => {}
             }
             batch.calls.push(admitted);
+        }
+        batch
+    }
+
+    /// A batch that was admitted before, and what has become of its calls since.
+    pub(super) fn recorded<'a>(
+        asked: &Id,
+        calls: impl IntoIterator<Item = (&'a ToolCall, Option<Message>)>,
+        recorded: &BTreeMap<Id, Option<ToolResult>>,
+        tools: &Toolbox,
+    ) -> Self {
+        let mut batch = Self { asked: asked.clone(), calls: Vec::new() };
+        for (index, (call, _)) in calls.into_iter().enumerate() {
+            let place = tools.get(&call.name).map(|tool| tool.spec().place).unwrap_or_default();
+            let arguments = serde_json::from_str(&call.arguments).unwrap_or_default();
+            let status = match recorded.get(&call.id).cloned().flatten() {
+                Some(ToolResult { call_id, content, end }) => {
+                    Status::Answered(Box::new(batch.result(index, call_id, content, end)))
+                }
+                None => Status::Ready,
+            };
+            let call = Call { id: call.id.clone(), name: call.name.clone(), arguments };
+            batch.calls.push(Asked { call, place, status });
         }
         batch
     }

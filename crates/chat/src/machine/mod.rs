@@ -24,7 +24,7 @@ mod state;
 mod strategy;
 mod turn;
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use serde_json::{Map, Value, json};
 
@@ -194,6 +194,23 @@ impl Machine {
         Ok(vec![self.run_started(Some(parent))])
     }
 
+    /// Ends a turn that was written down, with what is known of its calls: their answers, or that
+    /// they are open. What was admitted is not looked at again, whatever tools there are now.
+    ///
+    /// # Errors
+    /// If no model call is the next step. Then nothing has changed.
+    pub fn end_turn_as(
+        &mut self,
+        recorded: &BTreeMap<Id, Option<ToolResult>>,
+        events: &mut Vec<Event>,
+    ) -> Result<(), Misfed> {
+        if !self.state.is_running || !matches!(self.state.phase, Phase::Model { .. }) {
+            return Err(self.not_now(&Input::ModelEnded));
+        }
+        self.end_turn(Some(recorded), events);
+        Ok(())
+    }
+
     /// Forgets what the model has said in this turn, so that it can be asked again. Does nothing
     /// unless a model call is the next step.
     pub fn ask_again(&mut self) {
@@ -285,7 +302,7 @@ impl Machine {
             (Input::Model(event), Phase::Model { turn, .. }) => {
                 turn.take(event, &mut self.names, events)?;
             }
-            (Input::ModelEnded, Phase::Model { .. }) => self.end_turn(events),
+            (Input::ModelEnded, Phase::Model { .. }) => self.end_turn(None, events),
             (Input::ModelFailed(error), Phase::Model { .. }) => {
                 self.stop_here(Done::Failed(Failure::Model(error)), events);
             }
@@ -372,7 +389,11 @@ impl Machine {
     }
 
     /// The model has said all it will: calls decide what comes next, not what it says of itself.
-    fn end_turn(&mut self, events: &mut Vec<Event>) {
+    fn end_turn(
+        &mut self,
+        recorded: Option<&BTreeMap<Id, Option<ToolResult>>>,
+        events: &mut Vec<Event>,
+    ) {
         let Some((goal, message)) = self.keep_turn(events) else { return };
         let calls: Vec<_> = message.iter().flat_map(|message| message.calls()).collect();
         if let (Some(message), false) = (&message, calls.is_empty()) {
@@ -381,7 +402,10 @@ impl Machine {
                 _ => Whole::Yes,
             };
             let calls = calls.into_iter().map(|call| (call, None));
-            let batch = Batch::admit(&message.id, calls, whole, &self.plan.tools, events);
+            let batch = match recorded {
+                Some(recorded) => Batch::recorded(&message.id, calls, recorded, &self.plan.tools),
+                None => Batch::admit(&message.id, calls, whole, &self.plan.tools, events),
+            };
             self.state.calls += batch.len();
             self.state.calls_of_last_turn = batch.len();
             self.state.phase = Phase::Tools(batch);
