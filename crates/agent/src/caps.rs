@@ -107,3 +107,5 @@ pub const TAKEOVER_PATIENCE: Duration = Duration::from_secs(30);
 pub const SCAN_BYTES: usize = 1024 * 1024;
 /// Bytes of the answer of one call: so much always fits one row.
 pub const ANSWER_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// The longest that a provider may ask to be left alone; whoever asks for more is asked again.
+pub const RETRY_AFTER_MAX: Duration = Duration::from_mins(10);

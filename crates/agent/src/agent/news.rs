@@ -82,6 +82,11 @@ impl News {
         self.stopped.iter().find(is_meant).map(|(_, stop)| stop.clone())
     }
 
+    /// Calls that others have answered, and nobody has looked at yet.
+    pub(super) fn answered(&mut self) -> Vec<ToolCall> {
+        answers_in(&self.calls.take())
+    }
+
     /// Waits for something that may concern a generation.
     pub(super) async fn next(&mut self) -> Signal {
         tokio::select! {
@@ -91,10 +96,7 @@ impl News {
                 Signal::Look
             }
             changes = self.calls.next() => {
-                let is_over = |call: &ToolCall| {
-                    call.status.is_terminal() || call.status == CallStatus::Parked
-                };
-                Signal::Answered(rows_of(&changes).map(|(_, row)| row).filter(is_over).collect())
+                Signal::Answered(answers_in(&changes))
             }
             changes = self.resolutions.next() => {
                 Signal::Resolved(rows_of(&changes).map(|(_, row)| row).collect())
@@ -120,6 +122,12 @@ impl News {
     fn keep_stops(&mut self, changes: &[live::Change]) {
         self.stopped.extend(rows_of::<Stop>(changes));
     }
+}
+
+/// Calls that are over, or parked.
+fn answers_in(changes: &[live::Change]) -> Vec<ToolCall> {
+    let is_over = |call: &ToolCall| call.status.is_terminal() || call.status == CallStatus::Parked;
+    rows_of(changes).map(|(_, row)| row).filter(is_over).collect()
 }
 
 /// The rows that came or changed, with their positions.

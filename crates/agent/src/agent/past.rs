@@ -78,7 +78,7 @@ impl Inbox {
     }
 
     fn read_by(&self, generation: &Generation) -> impl Iterator<Item = chat::Message> {
-        let first = generation.read_after.map_or(0, |after| after + 1);
+        let first = generation.read_after.map_or(0, |after| after.saturating_add(1));
         let read = self.0.range(first..=generation.read_up_to.max(first));
         read.flat_map(|(_, row)| message_of(row, &Calls::new()))
     }
@@ -134,7 +134,7 @@ pub(super) async fn chunks_of(
         let chunk = read.map_err(|error| AgentError::Unreadable(error.to_string()))?;
         for message in chunk.messages() {
             let Some((operation, index)) = chunk_in(message, generation) else { continue };
-            next = next.max(index + 1);
+            next = next.max(index.saturating_add(1));
             match operation {
                 Operation::Delete => alive.remove(&index),
                 _ => alive.insert(index),

@@ -284,6 +284,12 @@ impl Work<'_> {
     /// Ends the generation while calls are open.
     pub(super) async fn cancel_calls(&mut self, cancelled: Cancelled) -> Result<Step, Halt> {
         let (by, reason) = (cancelled.by, cancelled.reason.clone());
+        // What others have answered before the stop stays answered.
+        for row in self.news.answered() {
+            if let Some(next) = self.take_answer(row).await? {
+                return Ok(next);
+            }
+        }
         self.cancelled = Some(cancelled);
         self.feed(Input::Cancel { reason })?;
         let now = now(&self.core.sys);

@@ -13,7 +13,7 @@ use super::work::{Cancelled, Halt, Work};
 use crate::{
     caps::{
         AGENT_TURN_BYTES_MAX, FAILURES_PER_STEP_MAX, FLIGHTS_MAX, MODEL_PAUSE_FIRST,
-        MODEL_PAUSE_MAX, TEXT_WAITING_BYTES_MAX,
+        MODEL_PAUSE_MAX, RETRY_AFTER_MAX, TEXT_WAITING_BYTES_MAX,
     },
     journal::{Flight, JournalError, Writes},
     rows::CancelledBy,
@@ -45,11 +45,12 @@ impl Work<'_> {
         self.asked = Some(Arc::clone(&request));
         let heard = match self.listen(request, &mut flights).await {
             Ok(heard) => heard,
-            Err(halt) => {
+            Err(Halt::Stopped) => {
                 // What is under way lands first: whatever is written next has a later number.
                 land(flights).await?;
-                return Err(halt);
+                return Err(Halt::Stopped);
             }
+            Err(halt) => return Err(halt),
         };
         let input = match heard {
             Heard::Whole => Input::ModelEnded,
@@ -77,7 +78,8 @@ impl Work<'_> {
     async fn try_again(&mut self, error: &ModelError, failures: u32) -> Result<Step, Halt> {
         tracing::warn!(%error, failures, generation = self.generation.id, "a model is asked again");
         let doubled = MODEL_PAUSE_FIRST.saturating_mul(1 << (failures - 1).min(16));
-        let pause = doubled.min(MODEL_PAUSE_MAX).max(error.retry_after.unwrap_or_default());
+        let asked = error.retry_after.unwrap_or_default().min(RETRY_AFTER_MAX);
+        let pause = doubled.min(MODEL_PAUSE_MAX).max(asked);
         let until = self.core.sys.clock.unix_ms().plus(pause);
         let until = self.deadline.map_or(until, |over| over.min(until));
         let heard = self.wait_until(until).await?;

@@ -511,3 +511,30 @@ async fn a_stop_is_honoured_at_every_moment() {
         agent.stop().await.unwrap();
     }
 }
+
+/// An executor answers, somebody says stop, and the agent reads both at once.
+#[tokio::test(start_paused = true)]
+async fn a_stop_does_not_change_a_call_that_was_completed_before_it() {
+    let session = Session::new().await;
+    let model = session.model([Turn::new().call("measure", json!({})), Turn::new().text("Ok.")]);
+    let agent = session.start(session.agent(&model).tool(elsewhere("measure"))).await;
+    session.say("m1", "rain?").await;
+    let mut call = soon(session.until::<ToolCall>(|calls| !calls.is_empty())).await.remove(0);
+    call.status = CallStatus::Completed;
+    call.executor = Some("gauge".to_owned());
+    call.result = Some(json!("rain"));
+    let stop = json!({"id": "s1", "actorId": "ada", "createdAt": now(&session.sys)});
+    let lines = [
+        json!({"type": "toolCall", "key": call.id, "value": serde_json::to_value(&call).unwrap(),
+            "headers": {"operation": "update"}}),
+        json!({"type": "stop", "key": "s1", "value": stop, "headers": {"operation": "insert"}}),
+    ];
+    for line in lines {
+        let messages = wire::Messages::one(line.to_string()).unwrap();
+        let _ = session.log.append(&session.address, Append::messages(messages)).await.unwrap();
+    }
+    soon(session.over(1)).await;
+    let call = session.rows::<ToolCall>().remove(0);
+    assert_eq!(call.status, CallStatus::Completed, "{:?} {:?}", call.cancelled_by, call.error);
+    agent.stop().await.unwrap();
+}

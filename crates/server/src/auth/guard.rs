@@ -1,6 +1,6 @@
 //! The guard: from an `Authorization` header to a client, and from a client to yes or no.
 
-use std::sync::Arc;
+use std::{net::IpAddr, sync::Arc};
 
 use http::{HeaderMap, HeaderValue, header};
 use sys::Sys;
@@ -125,14 +125,16 @@ impl Guard {
             let (_, site) = origin.to_str().ok()?.split_once("://")?;
             Some(site.to_owned())
         };
+        let Some(private) = &self.private else { return Client::Anybody };
         let host = headers.get(header::HOST).and_then(|host| host.to_str().ok());
         let is_foreign = headers
             .get(header::ORIGIN)
             .is_some_and(|origin| site(origin).is_none_or(|site| Some(site.as_str()) != host));
-        match &self.private {
-            Some(private) if is_foreign => Client::Page { private: Arc::clone(private) },
-            _ => Client::Anybody,
+        // A name that somebody else lets lead here would make his page one of this site.
+        if is_foreign || host.is_some_and(|host| !is_plain(host)) {
+            return Client::Page { private: Arc::clone(private) };
         }
+        Client::Anybody
     }
 }
 
@@ -186,6 +188,13 @@ impl Client {
             Self::Named { scopes, .. } => scopes.iter().any(wanted),
         }
     }
+}
+
+/// Whether a host is an address, or this machine by its own name.
+fn is_plain(host: &str) -> bool {
+    let name = host.rsplit_once(':').map_or(host, |(name, _)| name);
+    let name = name.trim_start_matches('[').trim_end_matches(']');
+    name.eq_ignore_ascii_case("localhost") || name.parse::<IpAddr>().is_ok()
 }
 
 fn bearer(header: &str) -> Option<&str> {

@@ -20,6 +20,8 @@ pub(crate) struct Book {
     /// What people wrote, by type and id.
     entries: HashMap<(&'static str, Box<str>), Entered>,
     calls: HashMap<Box<str>, Call>,
+    /// Messages that were heard of: one that is written again stands where it stood first.
+    messages: HashSet<Box<str>>,
     /// What agents have to do, by their names.
     agents: HashMap<Box<str>, Inbox>,
 }
@@ -124,6 +126,9 @@ impl Book {
                 let Some(agent) = row::<Message>(value).and_then(|row| row.target_agent) else {
                     return;
                 };
+                if !self.messages.insert(key.into()) {
+                    return;
+                }
                 let made = write.past.as_ref().map_or(position, |past| past.inserted);
                 let inbox = self.agents.entry(agent.into()).or_default();
                 inbox.heard = inbox.heard.max(Some(made));
