@@ -36,6 +36,10 @@ async fn main() -> Result<(), Box<dyn Error>> {
         messages.insert(question)?.settled().await?;
     }
     running.answer_to("question").await?;
-    messages.rows().iter().for_each(|row| println!("{}: {}", row.actor_id, row.content));
+    let mut said = messages.rows();
+    said.sort_by_key(|row| row.meta().position);
+    for row in said.iter().filter(|row| !row.content.is_empty()) {
+        println!("{}: {}", row.actor_id, row.content);
+    }
     Ok(running.stop().await?)
 }

@@ -77,7 +77,9 @@ fn newest(path: &Path) -> SystemTime {
 /// Builds the page with npm.
 fn build(web: &Path) -> Result<(), String> {
     for words in [["ci", "--silent"].as_slice(), &["run", "--silent", "build"]] {
-        if words[0] == "ci" && web.join("node_modules").is_dir() {
+        // What npm has installed it writes down at the end.
+        let installed = newest(&web.join("node_modules/.package-lock.json"));
+        if words[0] == "ci" && installed >= newest(&web.join("package-lock.json")) {
             continue;
         }
         let mut npm = Command::new("npm");
@@ -86,8 +88,8 @@ fn build(web: &Path) -> Result<(), String> {
         let output = output.map_err(|error| format!("npm cannot be started: {error}"))?;
         if !output.status.success() {
             let said = String::from_utf8_lossy(&output.stderr);
-            let last = said.lines().map(str::trim).rfind(|line| !line.is_empty());
-            return Err(format!("`npm {}` failed: {}", words.join(" "), last.unwrap_or("")));
+            let why = said.lines().map(str::trim).find(|line| !line.is_empty());
+            return Err(format!("`npm {}` failed: {}", words.join(" "), why.unwrap_or("")));
         }
     }
     Ok(())
