@@ -116,13 +116,19 @@ impl Harness {
 pub(crate) struct Request<'a> {
     method: &'a str,
     target: &'a str,
+    host: &'a str,
     headers: Vec<(&'a str, String)>,
     body: &'a str,
 }
 
 impl<'a> Request<'a> {
     pub(crate) fn new(method: &'a str, target: &'a str) -> Self {
-        Self { method, target, headers: Vec::new(), body: "" }
+        Self { method, target, host: "test.example", headers: Vec::new(), body: "" }
+    }
+
+    pub(crate) fn host(mut self, host: &'a str) -> Self {
+        self.host = host;
+        self
     }
 
     pub(crate) fn header(mut self, name: &'a str, value: impl Into<String>) -> Self {
@@ -138,7 +144,7 @@ impl<'a> Request<'a> {
 
 impl fmt::Display for Request<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {} HTTP/1.1\r\nhost: test.example\r\n", self.method, self.target)?;
+        write!(f, "{} {} HTTP/1.1\r\nhost: {}\r\n", self.method, self.target, self.host)?;
         for (name, value) in &self.headers {
             write!(f, "{name}: {value}\r\n")?;
         }
