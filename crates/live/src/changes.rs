@@ -139,20 +139,21 @@ impl<R> Drop for Changes<R> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
-    use query::{Meta, Origin, Record, Shape, Tuple, Value};
+    use query::{Database, Meta, Origin, Schema};
 
     use super::*;
 
     fn change(key: i64, old: bool, new: bool) -> Dated {
-        let entry = |is_there: bool| {
-            let record =
-                Record::Tuple(Tuple::new(Arc::new(Shape::of(["id"])), vec![Value::Int(key)]));
-            let meta = Meta { position: None, is_pending: false, origin: Origin::Local };
-            is_there.then(|| Arc::new(query::Entry { key: Key::from(key), record, meta }))
+        let mut database = Database::new();
+        let rows = database.collection("rows", Schema::open("id")).unwrap();
+        let record = database.record(rows, &format!(r#"{{"id":{key}}}"#)).unwrap();
+        let meta = Meta { position: None, is_pending: false, origin: Origin::Local };
+        let entry = Arc::new(query::Entry { key: Key::from(key), record, meta });
+        let change = Change {
+            key: Key::from(key),
+            old: old.then(|| entry.clone()),
+            new: new.then(|| entry.clone()),
         };
-        let change = Change { key: Key::from(key), old: entry(old), new: entry(new) };
         Dated { change, position: None }
     }
 
