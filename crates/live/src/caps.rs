@@ -10,6 +10,13 @@ pub const TXID_WAIT_DEFAULT: Duration = Duration::from_secs(30);
 pub const EVENTS_WAITING_MAX: usize = 1_024;
 /// Handlers of one effect that run at the same time.
 pub const CONCURRENCY_MAX: usize = 1_024;
+/// Events of one durable effect that are done while an earlier one is not; with so many, none is
+/// started before that one is done.
+pub const EVENTS_AHEAD_MAX: usize = 1_024;
+/// Acknowledgements of one durable effect that wait to be written.
+pub const ACKS_WAITING_MAX: usize = 64;
+/// Bytes of commits that are appended at once, unless one alone has more.
+pub const COMMITS_BYTES_MAX: usize = 1 << 20;
 /// How often a failed handler is tried, unless said otherwise.
 pub const ATTEMPTS_DEFAULT: u32 = 5;
 /// The first pause after a failure; each further one is twice as long.
@@ -43,3 +50,6 @@ pub const COPY_TICKS: usize = 1_000;
 pub const COPY_BYTES_MAX: usize = 256 << 20;
 /// A copy is also kept when nothing has come for so long.
 pub const COPY_IDLE: Duration = Duration::from_secs(2);
+
+// Otherwise a cursor would hold handlers back that may run at the same time.
+const _: () = assert!(EVENTS_AHEAD_MAX >= CONCURRENCY_MAX);

@@ -17,7 +17,7 @@ use sys::{Cancellation, Canceller, Sys};
 use tokio::sync::{Notify, watch};
 
 use crate::{
-    changes::{Changes, Pending},
+    changes::{Changes, Dated, Pending, Ticked},
     collection::Collection,
     effect::EffectBuilder,
     error::DbError,
@@ -319,7 +319,7 @@ impl Db {
         let (id, rows) = inner.database.watch(query)?;
         inner.hold(id, query, rows.len())?;
         let pending = Arc::new(Pending::default());
-        pending.push(rows);
+        pending.push(rows.into_iter().map(|change| Dated::new(change, None)));
         inner.pending.insert(id, pending.clone());
         Ok((id, pending))
     }
@@ -365,7 +365,19 @@ impl Db {
     ) -> Result<T, E> {
         let mut inner = self.shared.inner.lock();
         let (answer, published) = change(&mut inner.database)?;
-        inner.tell(published);
+        inner.tell(published, None);
+        Ok(answer)
+    }
+
+    /// The same, for a tick of a stream.
+    pub(crate) fn change_by<T, E>(
+        &self,
+        tick: Ticked,
+        change: impl FnOnce(&mut Database) -> Result<(T, Published), E>,
+    ) -> Result<T, E> {
+        let mut inner = self.shared.inner.lock();
+        let (answer, published) = change(&mut inner.database)?;
+        inner.tell(published, Some(tick));
         Ok(answer)
     }
 
@@ -436,12 +448,14 @@ impl Db {
 }
 
 impl Inner {
-    fn tell(&mut self, published: Published) {
+    fn tell(&mut self, published: Published, tick: Option<Ticked>) {
         for (query, changes) in published.queries {
             if !self.holds.is_empty() {
                 self.refill(query, &changes);
             }
-            self.tell_one(query, changes);
+            if let Some(pending) = self.pending.get(&query) {
+                pending.push(changes.into_iter().map(|change| Dated::new(change, tick)));
+            }
         }
     }
 
@@ -506,12 +520,6 @@ impl Inner {
             if let Some(demands) = table.and_then(|table| table.demands.as_mut()) {
                 demands.release(&subset);
             }
-        }
-    }
-
-    fn tell_one(&mut self, query: QueryId, changes: Vec<Change>) {
-        if let Some(pending) = self.pending.get(&query) {
-            pending.push(changes);
         }
     }
 }

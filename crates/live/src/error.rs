@@ -42,6 +42,15 @@ pub enum DbError {
         /// What is wrong with it.
         why: String,
     },
+    /// A durable effect whose query needs what is not in its stream.
+    #[error(
+        "a durable effect reads its stream alone, and not what else the database has, such as \
+         local collections and queries with a name: {why}"
+    )]
+    NotOfTheStream {
+        /// What it lacks.
+        why: String,
+    },
     /// Queries ask for more different parts of a collection than may be loaded.
     #[error(
         "more than {} subsets of {name:?} are in use; drop queries that nobody looks at, or ask \

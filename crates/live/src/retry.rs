@@ -9,7 +9,7 @@ use crate::caps::{ATTEMPTS_DEFAULT, PAUSE_MAX, PAUSE_MIN};
 /// How often something that failed is tried, and how long it rests between.
 #[derive(Clone, Copy, Debug)]
 pub struct Retry {
-    /// How often it is tried in all.
+    /// How often it is tried in all; the highest number there is means for ever.
     pub attempts_max: u32,
     /// The first pause; each further one is twice as long.
     pub pause_min: Duration,
@@ -28,6 +28,18 @@ impl Retry {
     #[must_use]
     pub fn never() -> Self {
         Self { attempts_max: 1, ..Self::default() }
+    }
+
+    /// Attempts without end.
+    #[must_use]
+    pub fn for_ever() -> Self {
+        Self { attempts_max: u32::MAX, ..Self::default() }
+    }
+
+    /// True if no attempt follows this one.
+    #[must_use]
+    pub fn is_last(&self, attempt: u32) -> bool {
+        self.attempts_max != u32::MAX && attempt >= self.attempts_max
     }
 
     /// The pause after so many failures: some of it by chance, so that not all come at once.

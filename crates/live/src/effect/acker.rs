@@ -1,89 +1,43 @@
 //! Acknowledgements: one owner of a cursor, which writes it together with what handlers commit.
 
-use std::collections::BTreeSet;
-
-use log::{Append, AppendError, Outcome};
-use query::{Key, Value};
-use smol_str::SmolStr;
-use state::{BadName, Draft, Json, TxId, TypeName};
-use sys::{Cancellation, Sys};
+use log::Outcome;
+use state::Draft;
 use tokio::sync::{mpsc, oneshot};
-use wire::{Epoch, Producer, ProducerId, ProducerSeq};
 
-use super::{EventId, cursor::Cursor};
-use crate::{retry::Retry, stream::Stream};
-
-/// Rows for [`Context::commit`](super::Context::commit).
-#[derive(Debug, Default)]
-pub struct Rows {
-    drafts: Vec<Result<Draft, String>>,
-}
-
-impl Rows {
-    pub(super) fn push_put(&mut self, name: &str, key: &Key, row: serde_json::Result<String>) {
-        let draft = || {
-            let row: Json = row.map_err(text)?.parse().map_err(text::<state::BadJson>)?;
-            let (name, key) = names(name, key)?;
-            Ok(Draft::upsert(name, key, row))
-        };
-        self.drafts.push(draft());
-    }
-
-    pub(super) fn push_delete(&mut self, name: &str, key: &Key) {
-        self.drafts.push(names(name, key).map(|(name, key)| Draft::delete(name, key)));
-    }
-}
-
-/// A row's type and key on the wire.
-fn names(name: &str, key: &Key) -> Result<(TypeName, state::Key), String> {
-    let key = match key {
-        Value::Text(text) => text.parse(),
-        other => other.to_string().parse(),
-    };
-    Ok((name.parse().map_err(text::<BadName>)?, key.map_err(text::<BadName>)?))
-}
-
-#[expect(clippy::needless_pass_by_value, reason = "it is what `map_err` gives")]
-fn text<E: ToString>(error: E) -> String {
-    error.to_string()
-}
-
-/// Rows could not be committed. None of them was written, unless it says otherwise.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum CommitError {
-    /// There is no stream to write to.
-    #[error("only durable effects can commit rows")]
-    NotDurable,
-    /// A row that cannot be written.
-    #[error("a row cannot be written: {0}")]
-    BadRow(String),
-    /// Another runner does the work of this effect now.
-    #[error("another runner has taken this effect over; this one has stopped")]
-    Fenced,
-    /// The stream cannot be written to. After a restart the event is delivered again, unless the
-    /// rows were written after all.
-    #[error("the stream cannot be written to: {0}")]
-    Stream(String),
-}
+use super::{
+    CommitError, Rows,
+    cursor::Cursor,
+    mark::Mark,
+    pen::{Pen, Refused, Sent},
+    progress::Progress,
+};
+use crate::caps::{ACKS_WAITING_MAX, COMMITS_BYTES_MAX};
 
 /// What an acker is asked to do.
 enum Ack {
-    /// These events are with their handlers.
-    Delivered(Vec<EventId>),
+    /// All events of some ticks: the first are with their handlers, the others were done before.
+    Delivered(Vec<Mark>, Vec<Mark>),
     /// All ticks before this position were looked at, and had no other events.
     Passed(u64),
     /// These events are done.
-    Done(Vec<EventId>),
+    Done(Vec<Mark>),
     /// These rows are to be written, and with them the events are done.
-    Commit(Vec<EventId>, Vec<Draft>, oneshot::Sender<Result<(), CommitError>>),
+    Commit(Commit),
+    /// Whether these events are done, once everything before this is written.
+    Ask(Vec<Mark>, oneshot::Sender<bool>),
+}
+
+/// Rows that last together with the acknowledgement of some events.
+struct Commit {
+    marks: Vec<Mark>,
+    drafts: Vec<Draft>,
+    bytes: usize,
+    reply: oneshot::Sender<Result<(), CommitError>>,
 }
 
 /// The way to an acker.
 #[derive(Clone, Debug)]
 pub(super) struct AckerHandle(mpsc::Sender<Ack>);
-
-const ACKS_WAITING_MAX: usize = 64;
 
 impl AckerHandle {
     /// Waits until something can be told at once; none if the acker is gone, which has said why.
@@ -91,17 +45,24 @@ impl AckerHandle {
         self.0.clone().reserve_owned().await.ok().map(Room)
     }
 
-    pub(super) async fn done(&self, ids: Vec<EventId>) {
-        let _ = self.0.send(Ack::Done(ids)).await;
+    pub(super) async fn done(&self, marks: Vec<Mark>) {
+        let _ = self.0.send(Ack::Done(marks)).await;
     }
 
-    pub(super) async fn commit(&self, ids: Vec<EventId>, rows: Rows) -> Result<(), CommitError> {
-        let drafts = rows.drafts.into_iter().collect::<Result<Vec<_>, _>>();
-        let drafts = drafts.map_err(CommitError::BadRow)?;
+    pub(super) async fn commit(&self, marks: Vec<Mark>, rows: Rows) -> Result<(), CommitError> {
+        let (drafts, bytes) = rows.drafts()?;
         let (reply, answer) = oneshot::channel();
-        let sent = self.0.send(Ack::Commit(ids, drafts, reply)).await;
+        let sent = self.0.send(Ack::Commit(Commit { marks, drafts, bytes, reply })).await;
         sent.map_err(|_| CommitError::Fenced)?;
         answer.await.map_err(|_| CommitError::Fenced)?
+    }
+
+    /// Whether events are done, also by a commit that nobody waits for any more; none if the acker
+    /// is gone.
+    pub(super) async fn are_done(&self, marks: Vec<Mark>) -> Option<bool> {
+        let (reply, answer) = oneshot::channel();
+        self.0.send(Ack::Ask(marks, reply)).await.ok()?;
+        answer.await.ok()
     }
 
     /// Waits until the acker is gone.
@@ -114,9 +75,9 @@ impl AckerHandle {
 pub(super) struct Room(mpsc::OwnedPermit<Ack>);
 
 impl Room {
-    /// These events go to their handlers.
-    pub(super) fn delivered(self, ids: Vec<EventId>) {
-        self.0.send(Ack::Delivered(ids));
+    /// These are all events of some ticks; the new ones go to their handlers.
+    pub(super) fn delivered(self, new: Vec<Mark>, known: Vec<Mark>) {
+        self.0.send(Ack::Delivered(new, known));
     }
 
     /// Nothing else happened before this position.
@@ -127,60 +88,17 @@ impl Room {
 
 /// The owner of a cursor.
 pub(super) struct Acker {
-    effect: SmolStr,
-    stream: Stream,
-    sys: Sys,
-    producer: ProducerId,
-    seq: ProducerSeq,
-    cursor: Cursor,
-    /// Events that are with their handlers, in the order of the stream.
-    outstanding: BTreeSet<(u64, Key)>,
-    /// The first tick that was not delivered yet.
-    frontier: u64,
+    pen: Pen,
+    progress: Progress,
     inbox: mpsc::Receiver<Ack>,
-    /// When the effect ends, what cannot be written at once is left to its next life.
-    cancellation: Cancellation,
-}
-
-/// The stream did not take what an acker wrote.
-enum Refused {
-    Fenced(Epoch),
-    Other(String),
 }
 
 impl Acker {
-    /// Takes a cursor over from whoever had it before, and writes it.
-    pub(super) async fn claim(
-        effect: &SmolStr,
-        stream: &Stream,
-        sys: &Sys,
-        mut cursor: Cursor,
-        cancellation: Cancellation,
-    ) -> Result<(Self, AckerHandle), CommitError> {
-        let producer: ProducerId = format!("effect/{effect}").parse().map_err(|error| {
-            CommitError::BadRow(format!("the effect cannot be called {effect:?}: {error}"))
-        })?;
+    /// Goes on from a cursor, with the pen of whoever claimed it.
+    pub(super) fn new(pen: Pen, mut cursor: Cursor) -> (Self, AckerHandle) {
+        cursor.epoch = pen.epoch();
         let (sender, inbox) = mpsc::channel(ACKS_WAITING_MAX);
-        cursor.epoch += 1;
-        let mut acker = Self {
-            effect: effect.clone(),
-            stream: stream.clone(),
-            sys: sys.clone(),
-            producer,
-            seq: ProducerSeq::FIRST,
-            frontier: cursor.position,
-            cursor,
-            outstanding: BTreeSet::new(),
-            inbox,
-            cancellation,
-        };
-        loop {
-            match acker.write(Vec::new(), "claim").await {
-                Ok(()) => return Ok((acker, AckerHandle(sender))),
-                Err(Refused::Fenced(current)) => acker.cursor.epoch = current.get() + 1,
-                Err(Refused::Other(why)) => return Err(CommitError::Stream(why)),
-            }
-        }
+        (Self { pen, progress: Progress::new(cursor), inbox }, AckerHandle(sender))
     }
 
     /// Works until everybody who may acknowledge is gone, or another runner has taken over.
@@ -190,129 +108,130 @@ impl Acker {
             while let Ok(next) = self.inbox.try_recv() {
                 acks.push(next);
             }
-            if let Err(refused) = self.take(acks).await {
-                let why = match refused {
-                    Refused::Fenced(_) => "another runner has taken over".to_owned(),
-                    Refused::Other(why) => why,
-                };
-                tracing::warn!(effect = %self.effect, %why, "a durable effect stops");
+            if let Err(why) = self.take(acks).await {
+                tracing::warn!(effect = %self.pen.effect(), %why, "a durable effect stops");
                 return;
             }
         }
     }
 
-    /// Takes acknowledgements, and writes them all at once.
-    async fn take(&mut self, acks: Vec<Ack>) -> Result<(), Refused> {
-        let (mut drafts, mut replies, mut name) = (Vec::new(), Vec::new(), None);
-        let mut is_changed = false;
-        for ack in acks {
-            match ack {
-                Ack::Delivered(ids) => self.deliver(ids),
-                Ack::Passed(position) => {
-                    self.frontier = self.frontier.max(position);
-                    is_changed |= self.advance();
-                }
-                Ack::Done(ids) => is_changed |= self.finish(ids),
-                Ack::Commit(ids, rows, reply) => {
-                    name = name.or_else(|| ids.first().map(ToString::to_string));
-                    is_changed = true;
-                    self.finish(ids);
-                    drafts.extend(rows);
-                    replies.push(reply);
-                }
-            }
-        }
-        if !is_changed {
-            return Ok(());
-        }
-        let written = self.write(drafts, name.as_deref().unwrap_or("done")).await;
-        let answer = match &written {
-            Ok(()) => Ok(()),
-            Err(Refused::Fenced(_)) => Err(CommitError::Fenced),
-            Err(Refused::Other(why)) => Err(CommitError::Stream(why.clone())),
-        };
-        replies.into_iter().for_each(|reply| drop(reply.send(answer.clone())));
-        written
-    }
-
-    fn deliver(&mut self, ids: Vec<EventId>) {
-        for id in ids {
-            self.frontier = self.frontier.max(id.position + 1);
-            self.outstanding.insert((id.position, id.key));
-        }
-    }
-
-    /// Notes that events are done; false if that was known.
-    fn finish(&mut self, ids: Vec<EventId>) -> bool {
-        let mut is_changed = false;
-        for EventId { position, key, .. } in ids {
-            if self.outstanding.remove(&(position, key.clone())) {
-                self.cursor.done.insert((position, key));
-                is_changed = true;
-            }
-        }
-        self.advance();
-        is_changed
-    }
-
-    /// Moves the cursor as far as it may; false if it stays.
-    fn advance(&mut self) -> bool {
-        let oldest = self.outstanding.first().map_or(self.frontier, |(position, _)| *position);
-        let is_moved = oldest > self.cursor.position;
-        let position = self.cursor.position.max(oldest);
-        self.cursor.position = position;
-        self.cursor.done.retain(|(own, _)| *own >= position);
-        is_moved
-    }
-
     /// Begins where the stream begins now, since what the cursor needs is not kept any more.
     pub(super) async fn begin_at(&mut self, start: u64) -> Result<Cursor, CommitError> {
-        let position = start.saturating_sub(1);
-        self.cursor = Cursor { start, position, done: BTreeSet::new(), ..self.cursor.clone() };
-        self.frontier = position;
-        match self.write(Vec::new(), "begin").await {
-            Ok(()) => Ok(self.cursor.clone()),
-            Err(Refused::Fenced(_)) => Err(CommitError::Fenced),
-            Err(Refused::Other(why)) => Err(CommitError::Stream(why)),
-        }
+        self.progress.begin_at(start);
+        self.begin().await
     }
 
-    /// Appends rows and the cursor, once: a repeated append is known by its number.
-    async fn write(&mut self, mut drafts: Vec<Draft>, name: &str) -> Result<(), Refused> {
-        let bad = |error: &dyn std::fmt::Display| Refused::Other(error.to_string());
-        let cursor = self.cursor.draft(&self.effect);
-        drafts.push(cursor.ok_or_else(|| bad(&"the effect's name cannot be a key"))?);
-        let txid = format!("effect/{}.{:x}.{}", self.effect, self.cursor.epoch, self.seq.get());
-        tracing::trace!(%txid, name, "acknowledging");
-        let txid: TxId = txid.parse().map_err(|error| bad(&error))?;
-        let messages = state::transaction(&txid, drafts).map_err(|error| bad(&error))?;
-        let producer = Producer {
-            id: self.producer.clone(),
-            epoch: Epoch::new(self.cursor.epoch),
-            seq: self.seq,
-        };
-        let mut failures = 0;
-        loop {
-            let append =
-                Append { producer: Some(producer.clone()), ..Append::messages(messages.clone()) };
-            match self.stream.log.append(&self.stream.address, append).await {
-                // A duplicate at the start is another runner with the same idea.
-                Ok(appended) if failures == 0 && appended.outcome == Outcome::Duplicate => {
-                    return Err(Refused::Fenced(producer.epoch));
-                }
-                Ok(_) => break,
-                Err(AppendError::Fenced(fenced)) => return Err(Refused::Fenced(fenced.current)),
-                Err(error) if error.is_retryable() => {
-                    failures += 1;
-                    let pause = Retry::default().pause(failures, &self.sys.chance);
-                    if !self.cancellation.rest(pause, &self.sys).await {
-                        return Err(bad(&error));
-                    }
-                }
-                Err(error) => return Err(bad(&error)),
+    /// Writes where it is.
+    pub(super) async fn begin(&mut self) -> Result<Cursor, CommitError> {
+        self.write(Vec::new()).await?;
+        Ok(self.progress.cursor())
+    }
+
+    /// Takes acknowledgements, and writes as many at once as may be.
+    async fn take(&mut self, acks: Vec<Ack>) -> Result<(), CommitError> {
+        let (mut commits, mut asks, mut is_changed) = (Vec::new(), Vec::new(), false);
+        for ack in acks {
+            match ack {
+                Ack::Delivered(new, known) => self.progress.deliver(new, known),
+                Ack::Passed(position) => is_changed |= self.progress.pass(position),
+                Ack::Done(marks) => is_changed |= self.progress.finish(&marks),
+                Ack::Commit(commit) => commits.push(commit),
+                Ack::Ask(marks, reply) => asks.push((marks, reply)),
             }
         }
-        self.seq = self.seq.next();
+        let mut group: Vec<Commit> = Vec::new();
+        for commit in commits {
+            let bytes: usize = group.iter().map(|commit| commit.bytes).sum();
+            if !group.is_empty() && bytes + commit.bytes > COMMITS_BYTES_MAX {
+                is_changed &= !self.commit(std::mem::take(&mut group)).await?;
+            }
+            group.push(commit);
+        }
+        is_changed &= !self.commit(group).await?;
+        if is_changed {
+            self.write(Vec::new()).await?;
+        }
+        for (marks, reply) in asks {
+            let _ = reply.send(self.progress.are_done(&marks));
+        }
         Ok(())
     }
+
+    /// Writes commits in one append; true if something was written. Those of events that are done
+    /// are refused, and so are those that the stream does not take; an error ends the effect.
+    async fn commit(&mut self, group: Vec<Commit>) -> Result<bool, CommitError> {
+        let mut fresh: Vec<Commit> = Vec::new();
+        for commit in group {
+            if self.progress.finish(&commit.marks) {
+                fresh.push(commit);
+            } else {
+                answer(commit, &Err(CommitError::AlreadyDone));
+            }
+        }
+        if fresh.is_empty() {
+            return Ok(false);
+        }
+        let drafts = fresh.iter().flat_map(|commit| commit.drafts.iter().cloned()).collect();
+        let outcome = match self.write(drafts).await {
+            Ok(_) => Ok(()),
+            Err(Refused::Rejected(why, sent)) => return self.part(fresh, why, sent).await,
+            Err(refused) => Err(CommitError::from(refused)),
+        };
+        fresh.into_iter().for_each(|commit| answer(commit, &outcome));
+        outcome.map(|()| true)
+    }
+
+    /// What becomes of commits that the stream did not take together: each is tried alone, and one
+    /// that it does not take even so is refused.
+    async fn part(
+        &mut self,
+        group: Vec<Commit>,
+        why: String,
+        sent: Sent,
+    ) -> Result<bool, CommitError> {
+        group.iter().for_each(|commit| self.progress.take_back(&commit.marks));
+        if sent == Sent::Yes && self.is_stored(&group).await? {
+            group.into_iter().for_each(|commit| answer(commit, &Ok(())));
+            return Ok(true);
+        }
+        if group.len() == 1 {
+            let refused = Err(CommitError::Refused(why));
+            group.into_iter().for_each(|commit| answer(commit, &refused));
+            return Ok(sent == Sent::Yes);
+        }
+        let mut is_written = sent == Sent::Yes;
+        for commit in group {
+            is_written |= Box::pin(self.commit(vec![commit])).await?;
+        }
+        Ok(is_written)
+    }
+
+    /// Finds out whether commits were stored although the stream said no: the same number cannot be
+    /// used twice.
+    async fn is_stored(&mut self, group: &[Commit]) -> Result<bool, CommitError> {
+        let is_stored = self.write(Vec::new()).await? == Outcome::Duplicate;
+        if is_stored {
+            for commit in group {
+                self.progress.finish(&commit.marks);
+            }
+            let cursor = self.progress.cursor();
+            self.progress.written(&cursor);
+        }
+        Ok(is_stored)
+    }
+
+    /// Appends rows and the cursor.
+    async fn write(&mut self, mut drafts: Vec<Draft>) -> Result<Outcome, Refused> {
+        let cursor = self.progress.cursor();
+        let no_key = || Refused::Stream("the effect's name cannot be a key".into());
+        drafts.push(cursor.draft(self.pen.effect()).ok_or_else(no_key)?);
+        let (outcome, _) = self.pen.append(drafts).await?;
+        self.progress.written(&cursor);
+        Ok(outcome)
+    }
+}
+
+fn answer(commit: Commit, outcome: &Result<(), CommitError>) {
+    // Nobody may wait any more.
+    let _ = commit.reply.send(outcome.clone());
 }

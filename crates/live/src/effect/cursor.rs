@@ -1,4 +1,11 @@
 //! Cursors: how far a durable effect has come, as a row of its stream.
+//!
+//! ```text
+//! events   a a a a a a a a a a
+//!          ─────────┐   ┌─┐ ┌─┐
+//!          all done │   done: what came out of turn, a few
+//!                   └ position, and `through` within it
+//! ```
 
 use std::collections::BTreeSet;
 
@@ -10,8 +17,12 @@ use wire::{
     caps::{INTEGER_MAX, ORDINAL_MAX},
 };
 
+use super::mark::Mark;
+
 /// The type of cursor rows. It is reserved: no collection has it, and it triggers nothing.
 pub(crate) const TYPE: &str = "headwater.cursor";
+/// The type of claims, which is reserved, too.
+pub(crate) const CLAIM_TYPE: &str = "headwater.claim";
 
 /// The position that a cursor still needs.
 pub(crate) fn position(cursor: &Json) -> Option<Position> {
@@ -30,7 +41,11 @@ pub(super) struct Cursor {
     pub(super) skips_initial: bool,
     /// All events of ticks that began before this are done.
     pub(super) position: u64,
-    /// Events from there on that are done.
+    /// Of the tick there, all events up to and with this one are done, too: where its row was
+    /// written first, and its key.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) through: Option<(Option<u64>, Key)>,
+    /// Later events that are done.
     #[serde(default)]
     pub(super) done: BTreeSet<(u64, Key)>,
     /// Which runner wrote it; a later one has a higher number.
@@ -51,12 +66,35 @@ impl Cursor {
     }
 
     /// True if an event was done.
-    pub(super) fn is_done(&self, position: u64, key: &Key) -> bool {
-        position < self.position || self.done.contains(&(position, key.clone()))
+    pub(super) fn is_done(&self, mark: &Mark) -> bool {
+        mark.position < self.position
+            || mark.position == self.position && self.is_through(mark)
+            || self.done.contains(&(mark.position, mark.key.clone()))
+    }
+
+    fn is_through(&self, mark: &Mark) -> bool {
+        self.through.as_ref().is_some_and(|(row, key)| (mark.row, &mark.key) <= (*row, key))
     }
 
     /// The position of the events that the effect began with.
     pub(super) fn initial(&self) -> u64 {
         self.start.saturating_sub(1)
+    }
+}
+
+/// A runner that takes an effect over. What runners before it wrote stands before its claim.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Claim {
+    pub(super) epoch: u64,
+    /// What tells it from others that had the same idea.
+    pub(super) runner: String,
+}
+
+impl Claim {
+    /// The claim as a change of its row.
+    pub(super) fn draft(&self, effect: &str) -> Option<Draft> {
+        let type_name: TypeName = CLAIM_TYPE.parse().ok()?;
+        Some(Draft::upsert(type_name, effect.parse().ok()?, Json::of(self).ok()?))
     }
 }

@@ -4,15 +4,16 @@ use std::{
     collections::{BTreeSet, VecDeque},
     future::Future,
     pin::Pin,
+    time::Duration,
 };
 
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use query::Key;
 use sys::{Cancellation, Sys};
 
-use super::{Context, Event, EventId, HandlerError, Handlers, Settings, acker::AckerHandle};
+use super::{Context, Event, HandlerError, Handlers, Settings, acker::AckerHandle, mark::Mark};
 use crate::{
-    caps::EVENTS_WAITING_MAX,
+    caps::{ATTEMPTS_DEFAULT, EVENTS_AHEAD_MAX, EVENTS_WAITING_MAX},
     panic::{Panicked, caught},
 };
 
@@ -26,7 +27,13 @@ pub(super) trait Feed<R>: Send + 'static {
 }
 
 /// A handler under way: the events it was given, and how it ends.
-type Running = Pin<Box<dyn Future<Output = Vec<EventId>> + Send>>;
+type Running = Pin<Box<dyn Future<Output = Ended> + Send>>;
+
+/// A handler that has ended: the events it was given, and whether they are done.
+struct Ended {
+    marks: Vec<Mark>,
+    is_done: bool,
+}
 
 struct Driver<R> {
     handlers: Handlers<R>,
@@ -37,6 +44,10 @@ struct Driver<R> {
     waiting: VecDeque<Event<R>>,
     busy: BTreeSet<Key>,
     running: FuturesUnordered<Running>,
+    /// Events that were taken and are not done.
+    open: BTreeSet<Mark>,
+    /// Events that are done before one that came earlier.
+    ahead: BTreeSet<Mark>,
 }
 
 /// Works until the feed ends or the effect is disposed of; handlers under way are waited for.
@@ -57,6 +68,8 @@ pub(super) async fn run<R: Send + 'static>(
         waiting: VecDeque::new(),
         busy: BTreeSet::new(),
         running: FuturesUnordered::new(),
+        open: BTreeSet::new(),
+        ahead: BTreeSet::new(),
     };
     let mut is_fed = true;
     while !cancellation.is_cancelled() && (is_fed || driver.has_work()) {
@@ -65,17 +78,17 @@ pub(super) async fn run<R: Send + 'static>(
         tokio::select! {
             biased;
             () = cancellation.cancelled() => break,
-            Some(ids) = driver.running.next(), if !driver.running.is_empty() => {
-                driver.done(ids).await;
+            Some(ended) = driver.running.next(), if !driver.running.is_empty() => {
+                driver.done(ended).await;
             }
             events = feed.next(), if has_room => match events {
-                Some(events) => driver.take(events).await,
+                Some(events) => driver.take(events),
                 None => is_fed = false,
             },
         }
     }
-    while let Some(ids) = driver.running.next().await {
-        driver.done(ids).await;
+    while let Some(ended) = driver.running.next().await {
+        driver.done(ended).await;
     }
 }
 
@@ -84,29 +97,36 @@ impl<R: Send + 'static> Driver<R> {
         !self.waiting.is_empty() || !self.running.is_empty()
     }
 
-    /// Events that nobody handles are done at once.
-    async fn take(&mut self, events: Vec<Event<R>>) {
-        let mut passed = Vec::new();
+    /// Events that nobody handles are none.
+    fn take(&mut self, events: Vec<Event<R>>) {
+        let events = events.into_iter().filter(|event| self.handlers.handle(event.kind()));
         for event in events {
-            if self.handlers.batch.is_some() || self.handlers.of(event.kind()).is_some() {
-                self.waiting.push_back(event);
-            } else {
-                passed.push(event.id().clone());
+            if self.acker.is_some() {
+                self.open.insert(event.mark());
             }
-        }
-        if let (Some(acker), false) = (&self.acker, passed.is_empty()) {
-            acker.done(passed).await;
+            self.waiting.push_back(event);
         }
     }
 
-    async fn done(&mut self, ids: Vec<EventId>) {
-        for id in &ids {
-            self.busy.remove(&id.key);
+    async fn done(&mut self, Ended { marks, is_done }: Ended) {
+        for mark in &marks {
+            self.busy.remove(&mark.key);
         }
         // An effect that ends leaves what it did not finish to its next life.
-        if let Some(acker) = &self.acker {
-            acker.done(ids).await;
+        let (Some(acker), true) = (&self.acker, is_done) else { return };
+        for mark in &marks {
+            self.ahead.extend(self.open.take(mark));
         }
+        match self.open.first() {
+            Some(oldest) => self.ahead = self.ahead.split_off(oldest),
+            None => self.ahead.clear(),
+        }
+        acker.done(marks).await;
+    }
+
+    /// False if so many events are done before an earlier one that a cursor cannot tell of more.
+    fn has_room_ahead(&self) -> bool {
+        self.ahead.len() + self.running.len() < EVENTS_AHEAD_MAX
     }
 
     fn start_what_may(&mut self) {
@@ -120,7 +140,10 @@ impl<R: Send + 'static> Driver<R> {
         let mut index = 0;
         // An event waits for earlier ones of its row, also for those that wait themselves.
         let mut held = BTreeSet::new();
-        while index < self.waiting.len() && self.running.len() < self.settings.concurrency {
+        while index < self.waiting.len()
+            && self.running.len() < self.settings.concurrency
+            && self.has_room_ahead()
+        {
             let key = self.waiting[index].key().clone();
             if self.busy.contains(&key) || held.contains(&key) {
                 held.insert(key);
@@ -134,60 +157,85 @@ impl<R: Send + 'static> Driver<R> {
 
     fn start(&self, event: Event<R>) {
         let Some(handler) = self.handlers.of(event.kind()).cloned() else { return };
-        let ids = vec![event.id().clone()];
+        let marks = vec![event.mark()];
         let call = move |context: Context| {
             let (handler, own) = (handler.clone(), event.clone());
             let handled: super::Handled = Box::pin(async move { handler(own, context).await });
             (handled, vec![event.clone()])
         };
-        self.running.push(self.attempts(ids, call));
+        self.running.push(self.attempts(marks, call));
     }
 
     fn start_batch(&self, events: Vec<Event<R>>) {
         let Some(handler) = self.handlers.batch.clone() else { return };
-        let ids = events.iter().map(|event| event.id().clone()).collect();
+        let marks = events.iter().map(Event::mark).collect();
         let call = move |context: Context| {
             let (handler, own) = (handler.clone(), events.clone());
             let handled: super::Handled = Box::pin(async move { handler(own, context).await });
             (handled, events.clone())
         };
-        self.running.push(self.attempts(ids, call));
+        self.running.push(self.attempts(marks, call));
     }
 
-    /// Calls until it succeeds, or has failed too often. Answers which events are done.
+    /// Calls until it succeeds, or has failed too often.
     fn attempts(
         &self,
-        ids: Vec<EventId>,
+        marks: Vec<Mark>,
         call: impl Fn(Context) -> (super::Handled, Vec<Event<R>>) + Send + 'static,
     ) -> Running {
         let (sys, retry, cancellation) =
             (self.sys.clone(), self.settings.retry, self.cancellation.clone());
         let (dead_letter, acker) = (self.handlers.dead_letter.clone(), self.acker.clone());
         Box::pin(async move {
-            let mut attempt = 0;
+            let mut attempt: u32 = 0;
             loop {
-                attempt += 1;
-                let (acker, events) = (acker.clone(), ids.clone());
-                let cancelled = cancellation.clone();
-                let context = Context { cancellation: cancelled, attempt, events, acker };
+                attempt = attempt.saturating_add(1);
+                let (cancellation, acker) = (cancellation.clone(), acker.clone());
+                let context = Context {
+                    cancellation: cancellation.clone(),
+                    attempt,
+                    marks: marks.clone(),
+                    acker: acker.clone(),
+                };
                 let (handled, events) = call(context);
                 let handled = caught(handled).await;
                 let panicked = |panic: Panicked| Err(HandlerError::new(panic));
-                let Err(error) = handled.unwrap_or_else(panicked) else { return ids };
-                if cancellation.is_cancelled() {
-                    return Vec::new();
+                let Err(error) = handled.unwrap_or_else(panicked) else {
+                    return Ended { marks, is_done: true };
+                };
+                let is_committed = match &acker {
+                    Some(acker) => acker.are_done(marks.clone()).await,
+                    None => Some(false),
+                };
+                if is_committed == Some(true) {
+                    let event = events.first().map(|event| event.id().to_string());
+                    tracing::warn!(event, %error, "a handler failed after its commit, which lasts");
+                    return Ended { marks, is_done: true };
                 }
-                if attempt >= retry.attempts_max {
+                if is_committed.is_none() || cancellation.is_cancelled() {
+                    return Ended { marks, is_done: false };
+                }
+                if retry.is_last(attempt) {
                     bury(dead_letter.as_deref(), events, &error);
-                    return ids;
+                    return Ended { marks, is_done: true };
                 }
                 let pause = retry.pause(attempt, &sys.chance);
-                tracing::debug!(event = %ids[0], attempt, %error, ?pause, "a handler failed");
+                tell(&events, attempt, &error, pause);
                 if !cancellation.rest(pause, &sys).await {
-                    return Vec::new();
+                    return Ended { marks, is_done: false };
                 }
             }
         })
+    }
+}
+
+/// Says that a handler failed; loudly, if it does so again and again.
+fn tell<R>(events: &[Event<R>], attempt: u32, error: &HandlerError, pause: Duration) {
+    let event = events.first().map(|event| event.id().to_string());
+    if attempt < ATTEMPTS_DEFAULT {
+        tracing::debug!(event, attempt, %error, ?pause, "a handler failed");
+    } else {
+        tracing::warn!(event, attempt, %error, ?pause, "a handler fails again and again");
     }
 }
 

@@ -10,20 +10,24 @@
 //! The effect reads the stream by itself, so it sees every tick, however far it is behind, and a
 //! slow handler holds nobody else back.
 
-use query::{Change, Database, Query, QueryId};
+use query::{Change, ChangeKind, Database, Query, QueryId};
 use smol_str::SmolStr;
 use state::{Entry, Start as TickStart};
 use sys::{Cancellation, Sys};
+use wire::caps::INTEGER_MAX;
 
 use super::{
     Event, Handlers, Settings,
     acker::{Acker, AckerHandle},
-    cursor::{self, Cursor},
+    cursor::{self, Claim, Cursor},
     driver::{self, Feed},
+    mark::Mark,
+    pen::Pen,
 };
 use crate::{
     caps::CURSOR_LAG_MAX,
     db::Db,
+    error::DbError,
     retry::Retry,
     stream::{Read, Reader, Stream, Types, Unreadable, left_out},
 };
@@ -38,6 +42,17 @@ pub(super) struct Start {
     pub(super) settings: Settings,
 }
 
+impl Start {
+    /// Whether the query can be run on the rows of the stream alone, since that is all the effect
+    /// reads.
+    pub(super) fn check(&self) -> Result<(), DbError> {
+        let mut database = empty_like(&self.db, &self.types);
+        let watched = database.watch(&self.query);
+        watched.map_err(|error| DbError::NotOfTheStream { why: error.to_string() })?;
+        Ok(())
+    }
+}
+
 /// Works until it is disposed of, fenced, or the stream is at its end.
 pub(super) async fn run<R: Send + 'static>(
     start: Start,
@@ -50,7 +65,7 @@ pub(super) async fn run<R: Send + 'static>(
     let opened = tokio::select! {
         biased;
         () = cancellation.cancelled() => return,
-        opened = Replay::open(start, &sys, &cancellation) => opened,
+        opened = Replay::open(start, kinds(&handlers), &sys, &cancellation) => opened,
     };
     match opened {
         Ok((replay, acker)) => {
@@ -77,30 +92,35 @@ struct Replay {
     position: u64,
     /// Messages since the acker was told so; cursors do not count, or they would call for others.
     passed: usize,
+    /// What the effect has handlers for.
+    kinds: Vec<ChangeKind>,
     sys: Sys,
 }
 
 impl Replay {
     async fn open(
         start: Start,
+        kinds: Vec<ChangeKind>,
         sys: &Sys,
         cancellation: &Cancellation,
     ) -> Result<(Self, Acker), String> {
         let Start { name, stream, types, query, db, settings } = start;
         let effect = SmolStr::new(&name);
-        let found = find_cursor(&stream, &types, &name, sys).await?;
-        let cursor = found.cursor.filter(|cursor| cursor.is_possible(found.end));
-        let cursor = cursor.unwrap_or_else(|| Cursor {
-            start: found.end,
+        let text = |error: super::CommitError| error.to_string();
+        let mut pen = Pen::new(&effect, &stream, sys, cancellation.clone()).map_err(text)?;
+        let found = take_over(&mut pen, &stream, &types, sys).await?;
+        let is_new = found.cursor.is_none();
+        let cursor = found.cursor.unwrap_or_else(|| Cursor {
+            start: found.start,
             skips_initial: settings.skips_initial,
-            // The rows that match now stand right before the start.
-            position: found.end.saturating_sub(1),
+            // The rows that match then stand right before the start.
+            position: found.start.saturating_sub(1),
             ..Cursor::default()
         });
-        let (mut acker, handle) =
-            Acker::claim(&effect, &stream, sys, cursor.clone(), cancellation.clone())
-                .await
-                .map_err(|error| error.to_string())?;
+        let (mut acker, handle) = Acker::new(pen, cursor.clone());
+        if is_new {
+            acker.begin().await.map_err(text)?;
+        }
         let mut view =
             View { database: empty_like(&db, &types), reader: Reader::private(stream, types) };
         let stop = cursor.position.max(cursor.start.min(cursor.position + 1));
@@ -114,7 +134,7 @@ impl Replay {
                     start,
                     "the stream was compacted; an effect begins anew"
                 );
-                let moved = acker.begin_at(start).await.map_err(|error| error.to_string())?;
+                let moved = acker.begin_at(start).await.map_err(text)?;
                 view.apply(&tick);
                 (moved, view.catch_up(start, sys).await?)
             }
@@ -137,6 +157,7 @@ impl Replay {
             ready,
             position: 0,
             passed: 0,
+            kinds,
             sys: sys.clone(),
         };
         if let Some(tick) = held {
@@ -161,15 +182,24 @@ impl Replay {
         }
     }
 
-    /// The events that are held and were not done before.
-    fn events<R>(&mut self) -> Vec<Event<R>> {
-        let mut events = Vec::new();
+    /// The events that are held, in the order of their marks, and the marks of those that were
+    /// done before.
+    fn events<R>(&mut self) -> (Vec<Event<R>>, Vec<Mark>) {
+        let (mut events, mut known) = (Vec::new(), Vec::new());
         for (position, changes) in self.ready.drain(..) {
-            let new =
-                changes.into_iter().filter(|change| !self.cursor.is_done(position, &change.key));
-            events.extend(new.map(|change| Event::new(&self.effect, position, change)));
+            let changes = changes.into_iter().filter(|change| self.kinds.contains(&change.kind()));
+            let mut own: Vec<Event<R>> =
+                changes.map(|change| Event::new(&self.effect, position, change)).collect();
+            own.sort_by_cached_key(Event::mark);
+            for event in own {
+                let mark = event.mark();
+                match self.cursor.is_done(&mark) {
+                    true => known.push(mark),
+                    false => events.push(event),
+                }
+            }
         }
-        events
+        (events, known)
     }
 }
 
@@ -177,18 +207,20 @@ impl<R: Send + 'static> Feed<R> for Replay {
     async fn next(&mut self) -> Option<Vec<Event<R>>> {
         let mut failures = 0;
         loop {
-            if !self.ready.is_empty() || self.passed > CURSOR_LAG_MAX {
+            if !self.ready.is_empty() {
                 // Whoever waits may be dropped, and nothing may be lost by that.
                 let room = self.acker.room().await?;
-                let events = self.events();
+                let (events, known) = self.events();
+                if !events.is_empty() || !known.is_empty() {
+                    room.delivered(events.iter().map(Event::mark).collect(), known);
+                }
                 if !events.is_empty() {
-                    room.delivered(events.iter().map(|event| event.id().clone()).collect());
                     return Some(events);
                 }
-                if self.passed > CURSOR_LAG_MAX {
-                    room.passed(self.position);
-                    self.passed = 0;
-                }
+            }
+            if self.passed > CURSOR_LAG_MAX {
+                self.acker.room().await?.passed(self.position);
+                self.passed = 0;
             }
             let read = tokio::select! {
                 biased;
@@ -214,40 +246,118 @@ impl<R: Send + 'static> Feed<R> for Replay {
     }
 }
 
-/// What is found by reading a stream to its end.
+/// What an effect is found to be when it is taken over.
 struct Found {
     cursor: Option<Cursor>,
-    end: u64,
+    /// Where an effect without one begins.
+    start: u64,
 }
 
-async fn find_cursor(
+/// Takes an effect over, and then finds out how far it is: what is read before the claim may be
+/// out of date, since the runner before goes on until then.
+async fn take_over(
+    pen: &mut Pen,
     stream: &Stream,
     types: &Types,
-    name: &str,
     sys: &Sys,
 ) -> Result<Found, String> {
-    let mut reader = Reader::private(stream.clone(), types.clone());
-    let (mut found, mut failures) = (Found { cursor: None, end: 0 }, 0);
+    let text = |error: super::CommitError| error.to_string();
+    let mut search = Search::new(pen.effect(), Reader::private(stream.clone(), types.clone()));
+    let mut after = 0;
     loop {
-        match reader.next().await {
-            Ok(Read::Tick(tick)) => {
-                found.end = tick.last.get() + 1;
-                for (_, entry) in tick.entries() {
-                    if let Entry::Write(write) = entry
-                        && write.type_name.as_str() == cursor::TYPE
-                        && write.key.as_str() == name
-                    {
-                        found.cursor = write.value.as_ref().and_then(|value| value.read().ok());
-                    }
-                }
-                if reader.is_up_to_date() {
-                    return Ok(found);
-                }
-            }
-            Ok(Read::UpToDate | Read::Closed | Read::StartOver) => return Ok(found),
-            Err(error) => pause(error, &mut failures, sys).await?,
+        let (claim, end) = pen.claim(after).await.map_err(text)?;
+        let claimed = search.find(&claim, end, sys).await?;
+        // A fork knows rows of runners whose epochs it has forgotten.
+        if search.epoch < pen.epoch() {
+            let start = search.start(claimed);
+            let cursor = search.cursor.filter(|cursor| cursor.is_possible(claimed));
+            return Ok(Found { cursor, start });
+        }
+        after = search.epoch;
+    }
+}
+
+/// What is known of an effect from its rows, as far as the stream was read.
+struct Search {
+    effect: SmolStr,
+    reader: Reader,
+    cursor: Option<Cursor>,
+    /// The first claim of the effect, which began with it.
+    first: Option<u64>,
+    /// The latest runner, but for the one that searches.
+    epoch: u64,
+}
+
+impl Search {
+    fn new(effect: &SmolStr, reader: Reader) -> Self {
+        Self { effect: effect.clone(), reader, cursor: None, first: None, epoch: 0 }
+    }
+
+    /// Where the effect begins if it has no cursor that is any good: with its first claim, also if
+    /// that runner came no further; but with this one if somebody wrote nonsense.
+    fn start(&self, claimed: u64) -> u64 {
+        match self.cursor {
+            None => self.first.unwrap_or(claimed),
+            Some(_) => claimed,
         }
     }
+
+    /// Reads on to a claim that was appended when the stream ended at `end`; tells where it stands.
+    async fn find(&mut self, claim: &Claim, end: u64, sys: &Sys) -> Result<u64, String> {
+        let mut failures = 0;
+        loop {
+            match self.reader.next().await {
+                Ok(Read::Tick(tick)) => {
+                    let found = self.note(&tick, claim);
+                    // A compaction may have left nothing of it.
+                    let is_past = tick.start == TickStart::Snapshot && tick.last.get() + 1 >= end;
+                    if let Some(found) = found.or(is_past.then(|| tick.last.get())) {
+                        return Ok(found);
+                    }
+                }
+                Ok(Read::UpToDate | Read::StartOver) => {}
+                Ok(Read::Closed) => return Err("the stream is closed".into()),
+                Err(error) => pause(error, &mut failures, sys).await?,
+            }
+        }
+    }
+
+    /// Takes note of a tick; tells where the claim stands, if it is in there.
+    fn note(&mut self, tick: &state::Tick, claim: &Claim) -> Option<u64> {
+        let mut found = None;
+        for (position, entry) in tick.entries() {
+            let Entry::Write(write) = entry else { continue };
+            if write.key.as_str() != self.effect {
+                continue;
+            }
+            match write.type_name.as_str() {
+                cursor::TYPE => {
+                    self.cursor = write.value.as_ref().and_then(|value| value.read().ok());
+                    let possible = self.cursor.iter().filter(|cursor| cursor.epoch < INTEGER_MAX);
+                    self.epoch = possible.map(|cursor| cursor.epoch).fold(self.epoch, u64::max);
+                }
+                cursor::CLAIM_TYPE => {
+                    let made = write.past.as_ref().map_or(*position, |past| past.inserted);
+                    self.first = write.value.as_ref().map(|_| self.first.unwrap_or(made.get()));
+                    match write.value.as_ref().and_then(|value| value.read::<Claim>().ok()) {
+                        Some(own) if own == *claim => found = Some(position.get()),
+                        Some(other) if other.epoch < INTEGER_MAX => {
+                            self.epoch = self.epoch.max(other.epoch);
+                        }
+                        _ => {}
+                    }
+                }
+                _ => {}
+            }
+        }
+        found
+    }
+}
+
+/// What there are handlers for.
+fn kinds<R>(handlers: &Handlers<R>) -> Vec<ChangeKind> {
+    let all = [ChangeKind::Enter, ChangeKind::Update, ChangeKind::Exit];
+    all.into_iter().filter(|kind| handlers.handle(*kind)).collect()
 }
 
 /// The rows of a stream, as far as it was read.
@@ -284,7 +394,8 @@ impl View {
 }
 
 fn is_cursor(entry: &Entry) -> bool {
-    matches!(entry, Entry::Write(write) if write.type_name.as_str() == cursor::TYPE)
+    let is_reserved = |name: &str| name == cursor::TYPE || name == cursor::CLAIM_TYPE;
+    matches!(entry, Entry::Write(write) if is_reserved(write.type_name.as_str()))
 }
 
 /// Waits before the next attempt, or gives up.

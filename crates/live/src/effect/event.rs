@@ -2,10 +2,10 @@
 
 use std::{fmt, marker::PhantomData};
 
-use query::{Change, ChangeKind, Key, Row};
+use query::{Change, ChangeKind, Key};
 use smol_str::SmolStr;
 
-use super::acker::{AckerHandle, CommitError, Rows};
+use super::{CommitError, Rows, acker::AckerHandle, mark::Mark};
 use sys::Cancellation;
 
 use crate::row_ref::RowRef;
@@ -17,12 +17,20 @@ pub struct Event<R> {
     row: PhantomData<fn() -> R>,
 }
 
-/// What names an event for ever: delivered again, it has the same id.
+/// What names an event.
+///
+/// Events of a durable effect are named for ever: delivered again, they have the same id, and no
+/// other event has it. Other effects do not know what happened before they were started: there, a
+/// row that enters with its first write, or matches when the effect is started, is named by where it
+/// was written first, the same in every life of the effect; everything else that a stream brings, by
+/// the tick that brings it. What is made here, such as local rows and writes that are not confirmed
+/// yet, has names that are good for one life of the effect alone, and never come again.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct EventId {
-    /// Which effect; empty for those without a name.
+    /// Which effect; empty for those without a name, and drawn anew whenever such an effect is
+    /// started for events that no stream has brought.
     pub effect: SmolStr,
-    /// Where in the stream the tick began, or a count for effects that are not durable.
+    /// Where in the stream the tick began, or a count for events that no stream has brought.
     pub position: u64,
     /// Which row.
     pub key: Key,
@@ -44,6 +52,11 @@ impl<R> Event<R> {
     #[must_use]
     pub fn id(&self) -> &EventId {
         &self.id
+    }
+
+    /// Where it stands among the events of its effect.
+    pub(super) fn mark(&self) -> Mark {
+        Mark::new(&self.id, &self.change)
     }
 
     /// What happened.
@@ -135,7 +148,7 @@ impl fmt::Debug for HandlerError {
 pub struct Context {
     pub(super) cancellation: Cancellation,
     pub(super) attempt: u32,
-    pub(super) events: Vec<EventId>,
+    pub(super) marks: Vec<Mark>,
     pub(super) acker: Option<AckerHandle>,
 }
 
@@ -153,27 +166,16 @@ impl Context {
     }
 
     /// Writes rows to the stream together with the acknowledgement of the event: both last, or
-    /// none does. Whatever happens, the rows are written once.
+    /// none does. Whatever happens, the rows are written once: a handler that fails after its
+    /// commit, or does not wait for it, is not called again for what was committed.
     ///
     /// # Errors
-    /// If the effect is not durable, another runner has taken it over, or the rows cannot be
-    /// written.
+    /// If the effect is not durable, another runner has taken it over, the rows cannot be written,
+    /// or the event is acknowledged already: one commit is all there is.
     pub async fn commit(&self, write: impl FnOnce(&mut Rows)) -> Result<(), CommitError> {
         let Some(acker) = &self.acker else { return Err(CommitError::NotDurable) };
         let mut rows = Rows::default();
         write(&mut rows);
-        acker.commit(self.events.clone(), rows).await
-    }
-}
-
-impl Rows {
-    /// A row, new or in place of another.
-    pub fn put<R: Row>(&mut self, row: &R) {
-        self.push_put(R::NAME, &Row::key(row), serde_json::to_string(row));
-    }
-
-    /// One row less.
-    pub fn delete<R: Row>(&mut self, key: impl Into<Key>) {
-        self.push_delete(R::NAME, &key.into());
+        acker.commit(self.marks.clone(), rows).await
     }
 }

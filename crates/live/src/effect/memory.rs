@@ -3,10 +3,14 @@
 use std::sync::Arc;
 
 use query::{Query, QueryId};
-use smol_str::SmolStr;
+use smol_str::{SmolStr, format_smolstr};
 
 use super::{Event, acker::AckerHandle, driver::Feed};
-use crate::{changes::Pending, db::Db, error::DbError};
+use crate::{
+    changes::{Dated, Pending},
+    db::Db,
+    error::DbError,
+};
 
 /// The changes of a query as events. What comes while handlers are slow is merged by row, so it
 /// is never more than the rows that differ.
@@ -14,6 +18,8 @@ pub(super) struct Memory {
     db: Db,
     query: QueryId,
     pending: Arc<Pending>,
+    /// Names the events that no stream has a position for, in this life alone.
+    here: SmolStr,
     count: u64,
 }
 
@@ -23,7 +29,8 @@ impl Memory {
         if skips_initial {
             pending.take();
         }
-        Ok(Self { db, query, pending, count: 0 })
+        let here = format_smolstr!("~{:016x}", db.sys().chance.u64());
+        Ok(Self { db, query, pending, here, count: 0 })
     }
 }
 
@@ -31,8 +38,11 @@ impl<R: Send + 'static> Feed<R> for Memory {
     async fn next(&mut self) -> Option<Vec<Event<R>>> {
         let changes = self.pending.next().await;
         self.count += 1;
-        let name = SmolStr::default();
-        Some(changes.into_iter().map(|change| Event::new(&name, self.count, change)).collect())
+        let event = |Dated { change, position }| match position {
+            Some(position) => Event::new(&SmolStr::default(), position, change),
+            None => Event::new(&self.here, self.count, change),
+        };
+        Some(changes.into_iter().map(event).collect())
     }
 
     fn acker(&self) -> Option<AckerHandle> {

@@ -5,17 +5,21 @@ mod cursor;
 mod driver;
 mod durable;
 mod event;
+mod mark;
 mod memory;
+mod pen;
+mod progress;
+mod rows;
 
 use std::{fmt, future::Future, pin::Pin, sync::Arc};
 
 use query::{ChangeKind, Query};
 use sys::{Cancellation, Canceller, Task};
 
-pub(crate) use self::cursor::{TYPE as CURSOR_TYPE, position as cursor_position};
+pub(crate) use self::cursor::{CLAIM_TYPE, TYPE as CURSOR_TYPE, position as cursor_position};
 pub use self::{
-    acker::{CommitError, Rows},
     event::{Context, Event, EventId, HandlerError},
+    rows::{CommitError, Rows},
 };
 use crate::{
     caps::CONCURRENCY_MAX,
@@ -53,6 +57,11 @@ impl<R> Clone for Handlers<R> {
 }
 
 impl<R> Handlers<R> {
+    /// True if somebody is called for such events.
+    fn handle(&self, kind: ChangeKind) -> bool {
+        self.batch.is_some() || self.of(kind).is_some()
+    }
+
     fn of(&self, kind: ChangeKind) -> Option<&Handler<R>> {
         match kind {
             ChangeKind::Enter => self.enter.as_ref(),
@@ -70,6 +79,12 @@ struct Settings {
     skips_initial: bool,
 }
 
+impl Settings {
+    fn new() -> Self {
+        Self { concurrency: 1, retry: Retry::default(), skips_initial: false }
+    }
+}
+
 /// An effect on its way.
 #[must_use = "an effect does nothing before it is started"]
 pub struct EffectBuilder<R> {
@@ -77,6 +92,8 @@ pub struct EffectBuilder<R> {
     query: Query,
     handlers: Handlers<R>,
     settings: Settings,
+    /// Whatever the user chose.
+    retry: Option<Retry>,
     durable: Option<Durable>,
 }
 
@@ -91,8 +108,7 @@ impl<R: Send + 'static> EffectBuilder<R> {
     pub(crate) fn new(db: Db, query: Query) -> Self {
         let handlers =
             Handlers { enter: None, update: None, exit: None, batch: None, dead_letter: None };
-        let settings = Settings { concurrency: 1, retry: Retry::default(), skips_initial: false };
-        Self { db, query, handlers, settings, durable: None }
+        Self { db, query, handlers, settings: Settings::new(), retry: None, durable: None }
     }
 
     pub(crate) fn durable(
@@ -147,7 +163,8 @@ impl<R: Send + 'static> EffectBuilder<R> {
         self
     }
 
-    /// What becomes of events whose handler has failed too often. They count as done.
+    /// What becomes of events whose handler has failed too often. They count as done. Without it, and
+    /// without a [`retry`](Self::retry) that ends, a durable effect gives no event up.
     pub fn on_dead_letter(
         mut self,
         dead_letter: impl Fn(Event<R>, HandlerError) + Send + Sync + 'static,
@@ -162,9 +179,11 @@ impl<R: Send + 'static> EffectBuilder<R> {
         self
     }
 
-    /// How often a failed handler is tried.
+    /// How often a failed handler is tried. Default: [`Retry::default`], but for ever if the effect is
+    /// durable and nobody takes its dead letters; a handler that goes on failing holds back what
+    /// comes after it, and is reported in the log of the process.
     pub fn retry(mut self, retry: Retry) -> Self {
-        self.settings.retry = retry;
+        self.retry = Some(retry);
         self
     }
 
@@ -177,9 +196,14 @@ impl<R: Send + 'static> EffectBuilder<R> {
     /// Starts it.
     ///
     /// # Errors
-    /// If the query cannot be run.
+    /// If the query cannot be run, or needs more than the stream of a durable effect: collections
+    /// that live elsewhere, or queries by their names.
     pub fn start(self) -> Result<Effect, DbError> {
-        let Self { db, query, handlers, settings, durable } = self;
+        let Self { db, query, handlers, mut settings, retry, durable } = self;
+        settings.retry = retry.unwrap_or_else(|| match durable.is_some() {
+            true if handlers.dead_letter.is_none() => Retry::for_ever(),
+            _ => Retry::default(),
+        });
         db.look(|database| database.check_rows::<R>(&query))?;
         let (canceller, cancellation) = Cancellation::new();
         let sys = db.sys().clone();
@@ -193,6 +217,7 @@ impl<R: Send + 'static> EffectBuilder<R> {
                 // A query that cannot be run is refused here, not in the background.
                 db.once(query::Find::<R>::from(query.clone()))?;
                 let plan = durable::Start { name, stream, types, query, db, settings };
+                plan.check()?;
                 let work = durable::run(plan, handlers, sys.clone(), cancellation);
                 sys.spawn.task("durable effect", work)
             }

@@ -34,7 +34,7 @@ use self::{
 use crate::{
     collection::{Collection, SourceFailed},
     db::Db,
-    effect::{CURSOR_TYPE, EffectBuilder},
+    effect::{CLAIM_TYPE, CURSOR_TYPE, EffectBuilder},
     error::{DbError, PersistError},
     outbox::{self, Letterbox, OutboxStatus},
     status::{Status, settled},
@@ -184,7 +184,8 @@ impl StreamDb {
     /// # Errors
     /// If that cannot be written to the stream.
     pub async fn forget_effect(&self, name: &str) -> Result<(), PersistError> {
-        self.shared.writer.remove(CURSOR_TYPE, name).await
+        self.shared.writer.remove(CURSOR_TYPE, name).await?;
+        self.shared.writer.remove(CLAIM_TYPE, name).await
     }
 }
 

@@ -17,6 +17,7 @@ use sys::Cancellation;
 
 use crate::{
     caps::{COPY_IDLE, READ_BYTES},
+    changes::Ticked,
     db::Db,
     retry::Retry,
     status::Status,
@@ -326,7 +327,11 @@ impl Reader {
 
     fn bring(&self, db: &Db, writer: &StreamWriter, tick: &state::Tick) {
         writer.note(tick);
-        let applied = db.change(|database| {
+        let ticked = match tick.start {
+            state::Start::Snapshot => Ticked::Snapshot(tick.first.get()),
+            _ => Ticked::At(tick.first.get()),
+        };
+        let applied = db.change_by(ticked, |database| {
             let mut writes = self.tick(tick, database);
             writes.retires.extend(txids(tick).filter_map(|txid| writer.retired(txid.as_str())));
             Ok::<_, WriteError>(((), database.apply(writes)?))

@@ -164,6 +164,7 @@ impl StreamWriter {
 
     /// Takes note of what will come back under a txid.
     pub(super) fn expect(&self, txid: &TxId, shown: &Shown) {
+        shown.name(txid.as_str());
         self.state.lock().shown.insert(txid.as_str().into(), shown.id());
     }
 

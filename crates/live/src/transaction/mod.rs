@@ -2,7 +2,10 @@
 
 mod open;
 
-use std::fmt;
+use std::{
+    fmt,
+    sync::{Arc, OnceLock},
+};
 
 use query::{CollectionId, Key, Record, TransactionId};
 use smol_str::SmolStr;
@@ -68,9 +71,17 @@ impl TransactionState {
 #[must_use = "a write may fail later; look at it, or say with `let _` that nobody will"]
 pub struct Transaction {
     state: watch::Receiver<TransactionState>,
+    txid: Arc<OnceLock<SmolStr>>,
 }
 
 impl Transaction {
+    /// What it is called in its stream, as soon as that is known; none if it does not go to one.
+    /// Others wait for it by [`StreamDb::await_txid`](crate::StreamDb::await_txid).
+    #[must_use]
+    pub fn txid(&self) -> Option<&str> {
+        self.txid.get().map(SmolStr::as_str)
+    }
+
     /// How far it has come.
     #[must_use]
     pub fn state(&self) -> TransactionState {
@@ -113,13 +124,22 @@ pub(crate) struct Shown {
     db: Db,
     id: TransactionId,
     state: watch::Sender<TransactionState>,
+    txid: Arc<OnceLock<SmolStr>>,
     is_over: bool,
 }
 
 impl Shown {
     fn new(db: Db, id: TransactionId, state: TransactionState) -> (Self, Transaction) {
         let (sender, receiver) = watch::channel(state);
-        (Self { db, id, state: sender, is_over: false }, Transaction { state: receiver })
+        let txid = Arc::<OnceLock<SmolStr>>::default();
+        let transaction = Transaction { state: receiver, txid: txid.clone() };
+        (Self { db, id, state: sender, txid, is_over: false }, transaction)
+    }
+
+    /// Says what it is called in its stream.
+    pub(crate) fn name(&self, txid: &str) {
+        // Sent again, it has the same name.
+        let _ = self.txid.set(txid.into());
     }
 
     pub(crate) fn id(&self) -> TransactionId {

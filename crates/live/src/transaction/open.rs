@@ -2,16 +2,30 @@
 
 use std::{fmt, sync::Arc};
 
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
 use query::{CollectionId, Columns, Key, Mutation, MutationKind, Record, Row, TransactionId, View};
 use smol_str::SmolStr;
 
 use super::{Shown, Transaction, TransactionState, Writer, Written, WrittenKind};
 use crate::{db::Db, error::DbError};
 
-/// The writes of a transaction, before they are shown.
+/// The writes of a transaction, before they are shown. They see each other: what is updated is the
+/// row as earlier ones leave it.
 pub struct Writes {
     db: Db,
     mutations: Vec<Mutation>,
+    /// The rows that were written to, as they are by now.
+    rows: HashMap<(CollectionId, Key), Own, FixedState>,
+}
+
+/// What a transaction has made of a row.
+#[derive(Debug, Default)]
+struct Own {
+    /// The row; nothing if it is the one that is shown.
+    row: Option<Option<Record>>,
+    /// Columns that were written since, as JSON.
+    patch: serde_json::Map<String, serde_json::Value>,
 }
 
 impl fmt::Debug for Writes {
@@ -22,7 +36,7 @@ impl fmt::Debug for Writes {
 
 impl Writes {
     pub(crate) fn new(db: Db) -> Self {
-        Self { db, mutations: Vec::new() }
+        Self { db, mutations: Vec::new(), rows: HashMap::default() }
     }
 
     /// Adds a row.
@@ -31,7 +45,9 @@ impl Writes {
     /// If there is no collection of such rows.
     pub fn insert<R: Row>(&mut self, row: R) -> Result<(), DbError> {
         let collection = self.db.find(R::NAME)?;
-        self.push(collection, MutationKind::Insert(Record::typed(row)));
+        let record = Record::typed(row.clone());
+        self.note(collection, row.key(), Some(record.clone()));
+        self.push(collection, MutationKind::Insert(record));
         Ok(())
     }
 
@@ -40,9 +56,32 @@ impl Writes {
     /// # Errors
     /// If there is no collection of such rows.
     pub fn put<R: Row>(&mut self, row: R) -> Result<(), DbError> {
-        match self.db.row::<R>(self.db.find(R::NAME)?, &row.key()) {
+        match self.get::<R>(row.key())? {
             Some(_) => self.update(row.key(), |own: &mut R| *own = row),
             None => self.insert(row),
+        }
+    }
+
+    /// A row as the writes so far leave it.
+    ///
+    /// # Errors
+    /// If there is no collection of such rows, or what was patched is none any more.
+    pub fn get<R: Row>(&self, key: impl Into<Key>) -> Result<Option<R>, DbError> {
+        let place = (self.db.find(R::NAME)?, key.into());
+        let own = self.rows.get(&place);
+        let row = match own.and_then(|own| own.row.as_ref()) {
+            Some(row) => row.as_ref().and_then(|record| record.as_typed::<R>().cloned()),
+            None => self.db.row::<R>(place.0, &place.1).map(|row| (*row).clone()),
+        };
+        match (row, own) {
+            (Some(row), Some(own)) if !own.patch.is_empty() => {
+                let why = |error: serde_json::Error| query::WriteError::NotARow {
+                    collection: R::NAME.into(),
+                    why: error.to_string(),
+                };
+                Ok(Some(patched(&row, &own.patch).map_err(why)?))
+            }
+            (row, _) => Ok(row),
         }
     }
 
@@ -56,13 +95,14 @@ impl Writes {
         change: impl FnOnce(&mut R),
     ) -> Result<(), DbError> {
         let (collection, key) = (self.db.find(R::NAME)?, key.into());
-        let Some(row) = self.db.row::<R>(collection, &key) else {
+        let Some(row) = self.get::<R>(key.clone())? else {
             let collection = R::NAME.into();
             return Err(query::WriteError::UnknownKey { write: "update", collection, key }.into());
         };
-        let mut changed = (*row).clone();
+        let mut changed = row.clone();
         change(&mut changed);
-        let columns = differences(&*row, &changed);
+        let columns = differences(&row, &changed);
+        self.note(collection, key.clone(), Some(Record::typed(changed)));
         self.push(collection, MutationKind::Update(key, columns));
         Ok(())
     }
@@ -72,8 +112,7 @@ impl Writes {
     /// # Errors
     /// If there is no collection of such rows.
     pub fn delete<R: Row>(&mut self, key: impl Into<Key>) -> Result<(), DbError> {
-        let collection = self.db.find(R::NAME)?;
-        self.push(collection, MutationKind::Delete(key.into()));
+        self.delete_in(self.db.find(R::NAME)?, key.into());
         Ok(())
     }
 
@@ -117,6 +156,8 @@ impl Writes {
         row: &serde_json::Value,
     ) -> Result<(), DbError> {
         let record = self.db.record(id, &row.to_string())?;
+        let key = self.db.look(|database| record.get(database.schema(id).key()).into_owned());
+        self.note(id, key, Some(record.clone()));
         self.push(id, MutationKind::Insert(record));
         Ok(())
     }
@@ -132,13 +173,22 @@ impl Writes {
             let why = "a patch is a JSON object".into();
             return Err(query::WriteError::NotARow { collection, why }.into());
         };
+        let own = self.rows.entry((id, key.clone())).or_default();
+        own.patch.extend(columns.iter().map(|(name, value)| (name.clone(), value.clone())));
         let columns = columns.into_iter().map(|(name, value)| (name.into(), value.into()));
         self.push(id, MutationKind::Update(key, columns.collect()));
         Ok(())
     }
 
     pub(crate) fn delete_in(&mut self, id: CollectionId, key: Key) {
+        self.note(id, key.clone(), None);
         self.push(id, MutationKind::Delete(key));
+    }
+
+    /// Takes note of what a row is now.
+    fn note(&mut self, collection: CollectionId, key: Key, row: Option<Record>) {
+        let own = Own { row: Some(row), patch: serde_json::Map::new() };
+        self.rows.insert((collection, key), own);
     }
 
     fn push(&mut self, collection: CollectionId, write: MutationKind) {
@@ -341,6 +391,18 @@ pub(super) fn end(db: &Db, id: TransactionId) {
     db.forget_shown(id);
     let ended = db.change(|database| Ok::<_, std::convert::Infallible>(((), database.end(id))));
     let Ok(()) = ended;
+}
+
+/// A row with other values in some columns.
+fn patched<R: Row>(
+    row: &R,
+    patch: &serde_json::Map<String, serde_json::Value>,
+) -> serde_json::Result<R> {
+    let mut json = serde_json::to_value(row)?;
+    if let serde_json::Value::Object(columns) = &mut json {
+        columns.extend(patch.iter().map(|(name, value)| (name.clone(), value.clone())));
+    }
+    serde_json::from_value(json)
 }
 
 /// The columns in which two rows differ.

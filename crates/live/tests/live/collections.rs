@@ -9,10 +9,11 @@ use std::{
 };
 
 use live::{
-    ChangeKind, Db, DbError, Pace, PacedAction, Polled, Status as SourceStatus, TransactionState,
+    Action, ChangeKind, Db, DbError, Pace, PacedAction, Polled, Status as SourceStatus, StreamDb,
+    TransactionState, WriteError,
 };
 
-use crate::{Message, Reply, Status, message, run};
+use crate::{Message, Reply, Status, log_with_stream, message, run};
 
 #[test]
 fn what_is_written_is_read_at_once() {
@@ -289,5 +290,67 @@ fn a_query_is_read_as_the_rows_it_shows() {
         db.define("everything", live::from::<Message>()).unwrap();
         let named = live::from_as::<Message>("everything", "e");
         assert_eq!(db.once(named).unwrap()[0].id, "a");
+    });
+}
+
+/// Whatever writes a transaction: they see each other.
+#[test]
+fn a_transaction_sees_its_own_writes() {
+    run(|sys| async move {
+        let db = Db::new(&sys);
+        let messages = db.local::<Message>().unwrap();
+        let write = |writes: &mut live::Writes| {
+            writes.put(message("a", Status::Pending))?;
+            writes.put(Message { likes: 5, ..message("a", Status::Pending) })?;
+            writes.update::<Message>("a", |row| row.likes += 1)?;
+            writes.update::<Message>("a", |row| row.likes += 1)?;
+            writes.patch("message", "a", serde_json::json!({"text": "patched"}))?;
+            writes.update::<Message>("a", |row| row.text.push('!'))?;
+            let own = writes.get::<Message>("a")?.unwrap();
+            assert_eq!((own.likes, own.text.as_str()), (7, "patched!"));
+            writes.insert(message("b", Status::Done))?;
+            writes.delete::<Message>("b")?;
+            assert_eq!(writes.get::<Message>("b")?, None);
+            let gone = writes.update::<Message>("b", |row| row.likes = 1);
+            assert!(matches!(gone, Err(DbError::Write(WriteError::UnknownKey { .. }))));
+            Ok(())
+        };
+        let check = |what: &str| {
+            let row = messages.get("a").unwrap();
+            assert_eq!((row.likes, row.text.as_str()), (7, "patched!"), "{what}");
+            assert_eq!(messages.len(), 1, "{what}");
+        };
+        db.transaction(write).unwrap().settled().await.unwrap();
+        check("a transaction");
+        messages.delete("a").unwrap().settled().await.unwrap();
+        let work = Action::new(
+            &db,
+            move |(), writes| write(writes),
+            |()| std::future::pending::<Result<(), live::PersistError>>(),
+        );
+        let _shown = work.run(()).unwrap();
+        check("an action");
+    });
+}
+
+/// Writes that go to different places cannot be one transaction.
+#[test]
+fn writes_to_a_stream_and_to_a_local_collection_do_not_mix() {
+    run(|sys| async move {
+        let (log, address) = log_with_stream(&sys).await;
+        let db = StreamDb::builder(log, address, &sys).with::<Message>().open().unwrap();
+        db.ready().await.unwrap();
+        let notes = db.local::<Reply>().unwrap();
+        let mixed = db.transaction(|writes| {
+            writes.insert(message("a", Status::Pending))?;
+            writes.insert(Reply { id: "r".into(), to: "a".into() })
+        });
+        let error = mixed.unwrap_err();
+        assert!(
+            matches!(&error, DbError::MixedSources { first, second }
+            if (first.as_str(), second.as_str()) == ("message", "reply")),
+            "{error}"
+        );
+        assert!(db.rows::<Message>().unwrap().is_empty() && notes.is_empty(), "nothing is shown");
     });
 }

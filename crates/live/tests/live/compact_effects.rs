@@ -61,7 +61,7 @@ async fn state(log: &Arc<dyn Log>, address: &Address) -> State {
 }
 
 async fn has_begun(log: &Arc<dyn Log>, address: &Address) {
-    while log.head(address).await.unwrap().tail.position.get() == 0 {
+    while cursor_of(log, address).await.is_none() {
         tokio::task::yield_now().await;
     }
 }

@@ -7,7 +7,10 @@ use log::Log;
 use parking_lot::Mutex;
 use tokio::sync::{Notify, Semaphore};
 
-use crate::{Message, Reply, Status, log_with_stream, message, open, run};
+use crate::{
+    Message, Reply, Status, log_with_stream, message, open, run,
+    wrapped::{Fate, Wrapped},
+};
 
 /// A handler that answers each pending message once, but only as often as it is allowed to.
 #[derive(Clone)]
@@ -144,59 +147,195 @@ fn every_transition_is_delivered_however_late() {
     });
 }
 
-/// The events of a stream, whether it is read as it grows or from chunks of one message.
+/// What is told of a stream, in order.
+#[derive(Clone, Default)]
+struct Told(Arc<(Mutex<Vec<String>>, Notify)>);
+
+impl Told {
+    fn start(&self, db: &StreamDb, name: &str) -> Effect {
+        let this = self.clone();
+        let tell = move |event: Event<Message>, _: Context| {
+            let (key, position) = (event.row().id.clone(), event.id().position);
+            this.0.0.lock().push(format!("{:?} {key} {position}", event.kind()));
+            this.0.1.notify_waiters();
+            async { Ok(()) }
+        };
+        let pending = live::from::<Message>().filter(Message::status.eq(Status::Pending));
+        let effect = db.durable_effect(name, pending).on_enter(tell.clone());
+        effect.on_update(tell.clone()).on_exit(tell).start().unwrap()
+    }
+
+    async fn until(&self, count: usize) -> Vec<String> {
+        loop {
+            let news = self.0.1.notified();
+            let told = self.0.0.lock().clone();
+            if told.len() >= count {
+                return told;
+            }
+            news.await;
+        }
+    }
+}
+
+/// Messages of one transaction each: some enter, change, leave and come again.
+async fn story(db: &StreamDb) {
+    for round in 0..3 {
+        let (one, twin) = (format!("m{round}"), format!("m{round}-twin"));
+        let both = db.transaction(|writes| {
+            writes.insert(message(&twin, Status::Pending))?;
+            writes.insert(message(&one, Status::Pending))
+        });
+        both.unwrap().settled().await.unwrap();
+        let change = db.transaction(|writes| {
+            writes.update::<Message>(one.as_str(), |row| row.likes = 1)?;
+            writes.update::<Message>(twin.as_str(), |row| row.status = Status::Done)?;
+            writes.insert(message(&format!("{one}-last"), Status::Pending))
+        });
+        change.unwrap().settled().await.unwrap();
+        let leave = db.transaction(|writes| {
+            writes.delete::<Message>(one.as_str())?;
+            writes.update::<Message>(twin.as_str(), |row| row.status = Status::Pending)
+        });
+        leave.unwrap().settled().await.unwrap();
+    }
+}
+
+/// The events of a stream are the same whether it is read as it grows or later, wherever the chunks
+/// that the reader gets are cut.
 #[test]
 fn catching_up_gives_the_events_of_a_live_run() {
     run(|sys| async move {
         let (log, address) = log_with_stream(&sys).await;
         let db = open(&log, &address, &sys);
         db.ready().await.unwrap();
-        let live = Answering::new(100);
-        let effect = live.start(&db);
-        for round in 0..5 {
-            let id = format!("m{round}");
-            let both = db.transaction(|writes| {
-                writes.insert(message(&id, Status::Pending))?;
-                writes.insert(message(&format!("{id}-twin"), Status::Pending))
-            });
-            both.unwrap().settled().await.unwrap();
-        }
-        let seen = live.until(10).await;
-        replies(&db, 10).await;
+        write(&db, &["first"]).await;
+        let live = Told::default();
+        let effect = live.start(&db, "live");
+        // The row that is there when it begins stands right before its start.
+        assert_eq!(live.until(1).await, ["Enter first 0"]);
+        let start = 1;
+        story(&db).await;
+        let seen = live.until(1 + 3 * 7).await;
         effect.dispose().await;
-        let copy = sliced(&log, &address, &sys).await;
-        assert_eq!(copy, seen);
+        for kind in ["Enter", "Update", "Exit"] {
+            assert!(seen.iter().any(|told| told.starts_with(kind)), "no {kind}");
+        }
+        let end = log.head(&address).await.unwrap().tail.position.get();
+        let chunks = (1..=8).map(|most| (most, 0)).chain((1..=end).map(|cut| (usize::MAX, cut)));
+        for (chunk_max, cut) in chunks {
+            let cutting = Wrapped::cutting(&log, chunk_max, cut);
+            let name = format!("late-{chunk_max}-{cut}");
+            begin(&log, &address, &name, start).await;
+            let (late, db) = (Told::default(), open(&cutting, &address, &sys));
+            let effect = late.start(&db, &name);
+            let told = late.until(seen.len()).await;
+            effect.dispose().await;
+            assert_eq!(told, seen, "chunks of {chunk_max}, cut at {cut}");
+        }
     });
 }
 
-/// Delivers all events of a stream anew, from a log whose chunks hold one message each.
-async fn sliced(log: &Arc<dyn Log>, address: &wire::Address, sys: &sys::Sys) -> Vec<EventId> {
-    let (other, path) = log_with_stream(sys).await;
-    let chunk = log.read(address, wire::ReadFrom::Start, 1 << 20).await.unwrap();
-    let late = open(&other, &path, sys);
-    late.ready().await.unwrap();
-    let answering = Answering::new(100);
-    // The effect begins with the empty stream, as the other one did, and dies at once.
-    let effect = answering.start(&late);
-    while other.head(&path).await.unwrap().tail.position.get() == 0 {
-        tokio::task::yield_now().await;
-    }
-    drop(effect);
-    for message in chunk.messages().skip(1) {
-        let text = std::str::from_utf8(message).unwrap();
-        if text.contains(r#""type":"message""#) {
-            let one = wire::Messages::copied([message]).unwrap();
-            let _ = other.append(&path, log::Append::messages(one)).await.unwrap();
-        } else {
-            // Keeps positions as they were.
-            let filler =
-                r#"{"type":"filler","key":"f","value":1,"headers":{"operation":"upsert"}}"#;
-            let one = wire::Messages::copied([filler.as_bytes()]).unwrap();
-            let _ = other.append(&path, log::Append::messages(one)).await.unwrap();
+/// Has an effect begin where another one did.
+async fn begin(log: &Arc<dyn Log>, address: &wire::Address, effect: &str, start: u64) {
+    let value = format!(r#"{{"start":{start},"position":{},"epoch":0}}"#, start - 1);
+    put(log, address, "headwater.cursor", effect, &value).await;
+}
+
+pub(crate) async fn put(
+    log: &Arc<dyn Log>,
+    address: &wire::Address,
+    name: &str,
+    key: &str,
+    value: &str,
+) {
+    let headers = r#"{"operation":"upsert"}"#;
+    let row = format!(r#"{{"type":"{name}","key":"{key}","value":{value},"headers":{headers}}}"#);
+    let append = log::Append::messages(wire::Messages::one(row).unwrap());
+    let _ = log.append(address, append).await.unwrap();
+}
+
+#[test]
+fn a_durable_effect_of_more_than_its_stream_is_refused_at_once() {
+    run(|sys| async move {
+        let (log, address) = log_with_stream(&sys).await;
+        let db = open(&log, &address, &sys);
+        db.ready().await.unwrap();
+        db.define("everything", live::from::<Message>()).unwrap();
+        let _here = db.local::<Note>().unwrap();
+        let named = live::from_as::<Message>("everything", "message");
+        let named = db.durable_effect("named", named).on_enter(|_, _| async { Ok(()) }).start();
+        let local = db.durable_effect("local", live::from::<Note>());
+        let local = local.on_enter(|_, _| async { Ok(()) }).start();
+        for refused in [named.unwrap_err(), local.unwrap_err()] {
+            assert!(matches!(refused, live::DbError::NotOfTheStream { .. }), "{refused}");
         }
-    }
-    let effect = answering.start(&late);
-    let seen = answering.until(10).await;
-    effect.dispose().await;
-    seen
+        // The same is no trouble for effects of the database.
+        let effect = db.effect(live::from::<Note>()).on_enter(|_, _| async { Ok(()) });
+        effect.start().unwrap().dispose().await;
+    });
+}
+
+/// A row that is in no stream.
+#[derive(Clone, Debug, serde::Serialize, serde::Deserialize, live::Row)]
+struct Note {
+    id: String,
+}
+
+/// What waits for a slow handler is not read ahead without end.
+#[test]
+fn a_slow_handler_holds_the_reader_back() {
+    run(|sys| async move {
+        const TOTAL: usize = 4 * live::caps::EVENTS_WAITING_MAX;
+        let (log, address) = log_with_stream(&sys).await;
+        let rows: Vec<String> = (0..TOTAL)
+            .map(|n| {
+                let value = format!(r#"{{"id":"{n}","text":"","status":"pending"}}"#);
+                let headers = r#"{"operation":"insert"}"#;
+                format!(r#"{{"type":"message","key":"{n}","value":{value},"headers":{headers}}}"#)
+            })
+            .collect();
+        // It begins before the first of them.
+        begin(&log, &address, "slow", 1).await;
+        let all = wire::Messages::copied(rows.iter().map(String::as_bytes)).unwrap();
+        let _ = log.append(&address, log::Append::messages(all)).await.unwrap();
+        let narrow = Arc::new(Wrapped::narrow(&log, 1));
+        let waist: Arc<dyn Log> = narrow.clone();
+        let db = open(&waist, &address, &sys);
+        db.ready().await.unwrap();
+        let slow = Answering::new(0);
+        let this = slow.clone();
+        let effect = db.durable_effect("slow", live::from::<Message>());
+        let effect = effect.on_enter(move |event, context| {
+            let this = this.clone();
+            async move { this.answer(event, context).await }
+        });
+        let effect = effect.start().unwrap();
+        slow.until(1).await;
+        sys.clock.sleep(std::time::Duration::from_secs(60)).await;
+        let read = narrow.read.load(std::sync::atomic::Ordering::Relaxed);
+        // The rows of the database, the search for the cursor, and what waits.
+        let most = 2 * (TOTAL + 2) + live::caps::EVENTS_WAITING_MAX + 4;
+        assert!(read <= most, "{read} messages were read, {most} are enough");
+        slow.allowed.add_permits(TOTAL);
+        assert_eq!(slow.until(TOTAL).await.len(), TOTAL);
+        effect.dispose().await;
+    });
+}
+
+/// It is started, and dies before it could say where it is.
+#[test]
+fn an_effect_begins_where_it_was_claimed_first() {
+    run(|sys| async move {
+        let (log, address) = log_with_stream(&sys).await;
+        let lost = Wrapped::fated(&log, vec![Fate::Done, Fate::Fails]);
+        let (db, elsewhere) = (open(&log, &address, &sys), open(&lost, &address, &sys));
+        elsewhere.ready().await.unwrap();
+        Answering::new(0).start(&elsewhere).ended().await;
+        write(&db, &["a"]).await;
+        db.rows::<Message>().unwrap().delete("a").unwrap().settled().await.unwrap();
+        let answering = Answering::new(10);
+        let effect = answering.start(&db);
+        assert_eq!(replies(&db, 1).await, ["a"]);
+        effect.dispose().await;
+    });
 }

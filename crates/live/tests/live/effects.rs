@@ -6,7 +6,7 @@ use live::{ChangeKind, Db, HandlerError, Retry};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-use crate::{Message, Status, message, run};
+use crate::{Message, Status, log_with_stream, message, open, run};
 
 /// What handlers were told, in order.
 #[derive(Clone, Default)]
@@ -192,5 +192,53 @@ fn rows_that_are_there_can_be_passed_over() {
         let _ = messages.insert(message("new", Status::Pending)).unwrap();
         assert_eq!(told.until(1).await, ["new"]);
         effect.dispose().await;
+    });
+}
+
+/// Ids of events, as effects of two lives are told.
+#[test]
+fn rows_of_a_stream_have_the_same_ids_in_every_life_and_local_ones_never_again() {
+    run(|sys| async move {
+        let (log, address) = log_with_stream(&sys).await;
+        let db = open(&log, &address, &sys);
+        db.ready().await.unwrap();
+        let told = Told::default();
+        let start = |db: &Db| {
+            let told = told.clone();
+            let tell = move |event: live::Event<Message>, _: live::Context| {
+                let (id, key) = (event.id(), event.row().id.clone());
+                told.tell(format!("{}@{}/{key}", id.effect, id.position));
+                async { Ok(()) }
+            };
+            let effect = db.effect(pending().synced()).on_enter(tell.clone());
+            effect.on_update(tell.clone()).on_exit(tell).start().unwrap()
+        };
+        let effect = start(&db);
+        let twins = db.transaction(|writes| {
+            writes.insert(message("a", Status::Pending))?;
+            writes.insert(message("b", Status::Pending))
+        });
+        twins.unwrap().settled().await.unwrap();
+        assert_eq!(told.until(2).await, ["@0/a", "@1/b"]);
+        let messages = db.rows::<Message>().unwrap();
+        messages.update("b", |row| row.likes = 1).unwrap().settled().await.unwrap();
+        messages.update("a", |row| row.status = Status::Done).unwrap().settled().await.unwrap();
+        assert_eq!(told.until(4).await[2..], ["@2/b", "@3/a"]);
+        effect.dispose().await;
+        let effect = start(&db);
+        assert_eq!(told.until(5).await[4..], ["@1/b"], "it is the same event");
+        effect.dispose().await;
+
+        let here = Db::new(&sys);
+        let _ = here.local::<Message>().unwrap().insert(message("c", Status::Pending)).unwrap();
+        for _ in 0..2 {
+            let effect = start(&here);
+            let count = told.0.0.lock().len() + 1;
+            told.until(count).await;
+            effect.dispose().await;
+        }
+        let told = told.until(7).await;
+        assert!(told[5].ends_with("@1/c") && told[6].ends_with("@1/c"), "{told:?}");
+        assert_ne!(told[5], told[6], "another life, another name");
     });
 }

@@ -9,6 +9,7 @@ mod copy;
 mod durable;
 mod effects;
 mod on_demand;
+mod once;
 mod outbox;
 mod stream;
 mod wrapped;

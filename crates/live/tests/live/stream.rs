@@ -292,3 +292,19 @@ fn a_stream_that_holds_no_json_has_no_rows_and_says_so() {
         assert!(why.contains("bytes") && why.contains("application/json"), "{why}");
     });
 }
+
+#[test]
+fn a_transaction_has_a_name_that_others_can_wait_for() {
+    run(|sys| async move {
+        let (log, address) = log_with_stream(&sys).await;
+        let (here, there) = (open(&log, &address, &sys), open(&log, &address, &sys));
+        there.ready().await.unwrap();
+        let wrote = here.rows::<Message>().unwrap().insert(message("a", Status::Done)).unwrap();
+        let txid = wrote.txid().expect("it goes to a stream").to_owned();
+        there.await_txid(&txid, std::time::Duration::from_secs(60)).await.unwrap();
+        assert!(there.rows::<Message>().unwrap().get("a").is_some());
+        let local = live::Db::new(&sys);
+        let wrote = local.local::<Message>().unwrap().insert(message("a", Status::Done)).unwrap();
+        assert_eq!(wrote.txid(), None);
+    });
+}

@@ -28,6 +28,10 @@ pub(crate) struct Wrapped {
     /// What happens to the next appends, the last one first.
     pub(crate) appends: Mutex<Vec<Fate>>,
     weather: AtomicU8,
+    /// Messages of one chunk.
+    chunk_max: usize,
+    /// A position that no chunk goes past.
+    cut: u64,
 }
 
 /// How the network to it is.
@@ -50,6 +54,31 @@ pub(crate) enum Fate {
     Unheard,
     /// Somebody else appends first.
     After(Append),
+    /// It waits at a gate.
+    Held(Arc<Gate>),
+    /// It is sent twice, since the first answer is lost, and the second one is told.
+    Repeated,
+    /// A server does not take it.
+    Rejected,
+    /// A server says so, and has taken it.
+    Denied,
+}
+
+/// Where appends wait until they may go on.
+pub(crate) struct Gate {
+    pub(crate) reached: Semaphore,
+    pub(crate) open: Semaphore,
+}
+
+impl Gate {
+    pub(crate) fn new() -> Arc<Self> {
+        Arc::new(Self { reached: Semaphore::new(0), open: Semaphore::new(0) })
+    }
+
+    /// Waits until somebody stands at it.
+    pub(crate) async fn reached(&self) {
+        self.reached.acquire().await.unwrap().forget();
+    }
 }
 
 impl Wrapped {
@@ -61,6 +90,8 @@ impl Wrapped {
             reads: Semaphore::new(Semaphore::MAX_PERMITS),
             appends: Mutex::default(),
             weather: AtomicU8::new(Weather::Fine as u8),
+            chunk_max: usize::MAX,
+            cut: 0,
         }
     }
 
@@ -70,6 +101,16 @@ impl Wrapped {
 
     fn is(&self, weather: Weather) -> bool {
         self.weather.load(Ordering::SeqCst) == weather as u8
+    }
+
+    /// Gives chunks of so many messages at most.
+    pub(crate) fn narrow(inner: &Arc<dyn Log>, chunk_max: usize) -> Self {
+        Self { chunk_max, ..Self::new(inner) }
+    }
+
+    /// The same, and cuts one there.
+    pub(crate) fn cutting(inner: &Arc<dyn Log>, chunk_max: usize, cut: u64) -> Arc<dyn Log> {
+        Arc::new(Self { cut, ..Self::narrow(inner, chunk_max) })
     }
 
     /// Lets so many reads through, until others are allowed.
@@ -136,6 +177,20 @@ impl Log for Wrapped {
                     let _ = self.inner.append(address, append).await?;
                     Err(silence().into())
                 }
+                Fate::Held(gate) => {
+                    gate.reached.add_permits(1);
+                    gate.open.acquire().await.unwrap().forget();
+                    self.inner.append(address, append).await
+                }
+                Fate::Repeated => {
+                    let _ = self.inner.append(address, append.clone()).await?;
+                    self.inner.append(address, append).await
+                }
+                Fate::Rejected => Err(Unavailable::Unreadable("413: too large".into()).into()),
+                Fate::Denied => {
+                    let _ = self.inner.append(address, append).await?;
+                    Err(Unavailable::Unreadable("200: what?".into()).into())
+                }
                 Fate::After(other) => {
                     let _ = self.inner.append(address, other).await?;
                     self.inner.append(address, append).await
@@ -155,7 +210,17 @@ impl Log for Wrapped {
                 return Err(silence().into());
             }
             self.reads.acquire().await.unwrap().forget();
-            let chunk = self.inner.read(address, from, bytes_max).await?;
+            let mut chunk = self.inner.read(address, from, bytes_max).await?;
+            let start = chunk.start.position.get();
+            let count = match self.cut.checked_sub(start) {
+                Some(left @ 1..) => self.chunk_max.min(left as usize),
+                _ => self.chunk_max,
+            };
+            if chunk.messages().count() > count {
+                let bytes = chunk.messages().take(count).map(<[u8]>::len).sum();
+                chunk = self.inner.read(address, from, bytes).await?;
+                assert_eq!(chunk.messages().count(), count);
+            }
             self.read.fetch_add(chunk.messages().count(), Ordering::Relaxed);
             Ok(chunk)
         })

@@ -17,9 +17,10 @@ pub(super) struct Ledger {
     answers: BTreeMap<String, u64>,
 }
 
-#[derive(Deserialize)]
+#[derive(Clone, Copy, Deserialize, PartialEq, Eq)]
 struct Message {
     is_open: bool,
+    edits: u64,
 }
 
 #[derive(Deserialize)]
@@ -54,32 +55,39 @@ impl Ledger {
         let ticks = ticks(messages);
         let mut ledger = Self::default();
         let Some(start) = ticks.iter().find_map(start_of) else { return ledger };
-        let mut open: BTreeSet<String> = BTreeSet::new();
+        let mut open: BTreeMap<String, Message> = BTreeMap::new();
         let mut has_begun = false;
         for tick in &ticks {
             if tick.first >= start && !has_begun {
                 has_begun = true;
-                ledger.expect("enter", &open, start.saturating_sub(1));
+                ledger.expect("enter", open.keys(), start.saturating_sub(1));
             }
             let before = open.clone();
             for (kind, key, value) in &tick.changes {
-                match kind.as_str() {
-                    "message" if value.is_some_and(is_open) => drop(open.insert(key.clone())),
-                    "message" => drop(open.remove(key)),
-                    "answer" => *ledger.answers.entry(key.clone()).or_default() += 1,
+                match (kind.as_str(), value.and_then(opened)) {
+                    ("message", Some(row)) => drop(open.insert(key.clone(), row)),
+                    ("message", None) => drop(open.remove(key)),
+                    ("answer", _) => *ledger.answers.entry(key.clone()).or_default() += 1,
                     _ => {}
                 }
             }
             if has_begun {
-                ledger.expect("enter", &(&open - &before), tick.first);
-                ledger.expect("exit", &(&before - &open), tick.first);
+                let new = open.keys().filter(|key| !before.contains_key(*key));
+                let gone = before.keys().filter(|key| !open.contains_key(*key));
+                let differs = |(key, row): &(&String, &Message)| {
+                    before.get(*key).is_some_and(|earlier| earlier != *row)
+                };
+                let other = open.iter().filter(differs).map(|(key, _)| key);
+                ledger.expect("enter", new, tick.first);
+                ledger.expect("exit", gone, tick.first);
+                ledger.expect("update", other, tick.first);
             }
         }
         ledger
     }
 
-    fn expect(&mut self, kind: &str, keys: &BTreeSet<String>, position: u64) {
-        self.expected.extend(keys.iter().map(|key| format!("{kind} {key} {position}")));
+    fn expect<'a>(&mut self, kind: &str, keys: impl Iterator<Item = &'a String>, position: u64) {
+        self.expected.extend(keys.map(|key| format!("{kind} {key} {position}")));
     }
 
     /// Whether all is answered; an error if something was answered twice, or never happened.
@@ -97,8 +105,9 @@ impl Ledger {
     }
 }
 
-fn is_open(value: &str) -> bool {
-    serde_json::from_str::<Message>(value).is_ok_and(|message| message.is_open)
+/// The row, if it is one that the effect looks at.
+fn opened(value: &str) -> Option<Message> {
+    serde_json::from_str::<Message>(value).ok().filter(|message| message.is_open)
 }
 
 /// Where the effect was started first, if this tick tells.

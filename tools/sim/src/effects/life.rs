@@ -2,7 +2,7 @@
 
 use std::{path::Path, sync::Arc, time::Duration};
 
-use live::{ChangeKind, Context, Effect, Event, HandlerError, Retry, Row, StreamDb, from};
+use live::{ChangeKind, Context, Effect, Event, HandlerError, Row, StreamDb, from};
 use log::{Create, Log, file::FileLog};
 use serde::{Deserialize, Serialize};
 use sys::{
@@ -32,6 +32,7 @@ const WRITE_WAIT: Duration = Duration::from_secs(5);
 struct Message {
     id: String,
     is_open: bool,
+    edits: u64,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize, Row)]
@@ -43,7 +44,7 @@ struct Answer {
 struct Place {
     log: FileLog,
     db: StreamDb,
-    effect: Effect,
+    effects: Vec<Effect>,
     disk: SimDisk,
 }
 
@@ -56,7 +57,7 @@ enum Mood {
 
 /// A life in which anything may go wrong; the disk on which the next one begins.
 pub(super) async fn live(scene: &Arc<Scene>, disk: SimDisk, dice: &Dice) -> Verdict<SimDisk> {
-    let place = open(scene, disk, dice, Mood::Any).await?;
+    let mut place = open(scene, disk, dice, Mood::Any).await?;
     let mut faults = SimFaults::default();
     let is_cut = dice.percent(70);
     if is_cut {
@@ -67,7 +68,10 @@ pub(super) async fn live(scene: &Arc<Scene>, disk: SimDisk, dice: &Dice) -> Verd
     }
     scene.note(&format!("a life with {faults:?}"));
     place.disk.set_faults(faults);
-    write(scene, &place.db, dice, dice.magnitude(5..=60)).await;
+    let (others, operations) = (dice.split(), dice.magnitude(5..=60));
+    let taking_over = take_over(scene, &place.db, &others);
+    let ((), taken) = tokio::join!(write(scene, &place.db, dice, operations), taking_over);
+    place.effects.extend(taken?);
     Ok(end(scene, place, is_cut).await)
 }
 
@@ -104,7 +108,22 @@ async fn open(scene: &Arc<Scene>, disk: SimDisk, dice: &Dice, mood: Mood) -> Ver
     let db = db.map_err(|error| wrong("opening the database", &error))?;
     db.ready().await.map_err(|error| wrong("reading the stream", &error))?;
     let effect = start(scene, &db, dice, mood).map_err(|error| wrong("starting", &error))?;
-    Ok(Place { log, db, effect, disk })
+    Ok(Place { log, db, effects: vec![effect], disk })
+}
+
+/// Starts more runners while the first one works, now and then; it is not told to stop.
+async fn take_over(scene: &Arc<Scene>, db: &StreamDb, dice: &Dice) -> Verdict<Vec<Effect>> {
+    let mut runners = Vec::new();
+    while dice.percent(40) {
+        for _ in 0..dice.between(1..=20) {
+            scene.sys.clock.sleep(dice.pause()).await;
+        }
+        scene.note("another runner takes over");
+        let started = start(scene, db, dice, Mood::Any);
+        runners.push(started.map_err(|error| Violation(format!("taking over: {error}")))?);
+        scene.met.lock().takeovers += 1;
+    }
+    Ok(runners)
 }
 
 fn start(
@@ -117,16 +136,15 @@ fn start(
     let (scene, dice) = (scene.clone(), Arc::new(dice.split()));
     let concurrency = usize::try_from(dice.between(1..=3)).unwrap_or(1);
     let handler = move |event, context| answer(scene.clone(), dice.clone(), mood, event, context);
-    let never_gives_up = Retry { attempts_max: u32::MAX, ..Retry::default() };
     db.durable_effect(NAME, query)
         .on_enter(handler.clone())
+        .on_update(handler.clone())
         .on_exit(handler)
         .concurrency(concurrency)
-        .retry(never_gives_up)
         .start()
 }
 
-/// Takes its time, fails now and then, and answers.
+/// Takes its time, fails now and then, and answers; or answers, and fails.
 async fn answer(
     scene: Arc<Scene>,
     dice: Arc<Dice>,
@@ -134,7 +152,11 @@ async fn answer(
     event: Event<Message>,
     context: Context,
 ) -> Result<(), HandlerError> {
-    let kind = if event.kind() == ChangeKind::Enter { "enter" } else { "exit" };
+    let kind = match event.kind() {
+        ChangeKind::Enter => "enter",
+        ChangeKind::Update => "update",
+        ChangeKind::Exit => "exit",
+    };
     let id = format!("{kind} {} {}", event.row().id, event.id().position);
     scene.delivered(&id, context.attempt());
     scene.sys.clock.sleep(dice.pause()).await;
@@ -147,22 +169,31 @@ async fn answer(
     if committed.is_err() {
         scene.met.lock().unanswered += 1;
     }
-    Ok(committed?)
+    committed?;
+    if mood == Mood::Any && dice.percent(10) {
+        scene.met.lock().failed_late += 1;
+        return Err(HandlerError::new("too late"));
+    }
+    Ok(())
 }
 
-/// Opens, closes and deletes rows, now and then several at once.
+/// Opens, edits, closes and deletes rows, now and then several at once.
 async fn write(scene: &Scene, db: &StreamDb, dice: &Dice, operations: u64) {
     for _ in 0..operations {
         let wrote = db.transaction(|writes| {
             for _ in 0..dice.between(1..=2) {
                 let id = format!("m{}", dice.between(0..=ROWS - 1));
-                let row = db.rows::<Message>()?.get(id.as_str());
-                match row {
-                    None => writes.insert(Message { id, is_open: dice.percent(70) })?,
+                match writes.get::<Message>(id.as_str())? {
+                    None => {
+                        let is_open = dice.percent(70);
+                        writes.insert(Message { id, is_open, edits: 0 })?;
+                    }
                     Some(_) if dice.percent(20) => writes.delete::<Message>(id.as_str())?,
-                    Some(row) => {
-                        let is_open = !row.is_open;
-                        writes.update::<Message>(id.as_str(), |row| row.is_open = is_open)?;
+                    Some(_) if dice.percent(30) => {
+                        writes.update::<Message>(id.as_str(), |row| row.edits += 1)?;
+                    }
+                    Some(_) => {
+                        writes.update::<Message>(id.as_str(), |row| row.is_open = !row.is_open)?;
                     }
                 }
             }
@@ -173,7 +204,6 @@ async fn write(scene: &Scene, db: &StreamDb, dice: &Dice, operations: u64) {
                 let settled = scene.sys.clock.timeout(WRITE_WAIT, wrote.settled()).await;
                 format!("{settled:?}")
             }
-            // The same row twice.
             Err(error) => error.to_string(),
         };
         scene.note(&format!("wrote: {outcome}"));
@@ -183,7 +213,7 @@ async fn write(scene: &Scene, db: &StreamDb, dice: &Dice, operations: u64) {
 
 /// Ends a life; the disk as it is found by the next one.
 async fn end(scene: &Scene, place: Place, is_cut: bool) -> SimDisk {
-    let Place { log, db, effect, disk } = place;
+    let Place { log, db, effects, disk } = place;
     let is_cut = is_cut || disk.is_off();
     if is_cut {
         disk.power_cut();
@@ -191,7 +221,9 @@ async fn end(scene: &Scene, place: Place, is_cut: bool) -> SimDisk {
     }
     scene.note(if is_cut { "the power goes" } else { "the log is closed" });
     // Handlers are told, and what they could not finish is left to the next life.
-    effect.dispose().await;
+    for effect in effects {
+        effect.dispose().await;
+    }
     drop(db);
     log.close().await;
     if is_cut { disk.restart() } else { disk }

@@ -1,5 +1,6 @@
-//! The simulation of durable effects: rows enter and leave a query of a stream whose disk fails
-//! and whose power goes, with handlers that are slow and fail. However it ends, every transition
+//! The simulation of durable effects: rows enter, change in and leave a query of a stream whose disk
+//! fails and whose power goes, with handlers that are slow and fail, before and after their commit,
+//! and runners that take over from each other. However it ends, every transition
 //! that the stream tells of has been answered, and what answers it was written once.
 
 mod ledger;
@@ -43,6 +44,10 @@ pub struct EffectsMet {
     pub redelivered: u64,
     /// Handlers that failed and were tried again.
     pub failed: u64,
+    /// Handlers that failed after their commit.
+    pub failed_late: u64,
+    /// Runners that took over from one that was at work.
+    pub takeovers: u64,
     /// Commits that were not answered with success.
     pub unanswered: u64,
     /// Lives that ended with a power cut.
@@ -55,6 +60,8 @@ impl EffectsMet {
         self.delivered += other.delivered;
         self.redelivered += other.redelivered;
         self.failed += other.failed;
+        self.failed_late += other.failed_late;
+        self.takeovers += other.takeovers;
         self.unanswered += other.unanswered;
         self.cuts += other.cuts;
     }
@@ -62,8 +69,10 @@ impl EffectsMet {
     /// True if everything was met at least once.
     #[must_use]
     pub fn is_complete(&self) -> bool {
-        let Self { delivered, redelivered, failed, unanswered, cuts } = *self;
-        [delivered, redelivered, failed, unanswered, cuts].iter().all(|count| *count > 0)
+        let Self { delivered, redelivered, failed, failed_late, takeovers, unanswered, cuts } =
+            *self;
+        let all = [delivered, redelivered, failed, failed_late, takeovers, unanswered, cuts];
+        all.iter().all(|count| *count > 0)
     }
 }
 
