@@ -3,7 +3,10 @@
 use smol_str::SmolStr;
 
 use crate::{
-    caps::{COLUMNS_MAX, DEFINITIONS_MAX, DEPTH_MAX, EXPRESSIONS_MAX, SOURCES_MAX},
+    caps::{
+        COLUMNS_MAX, CONSTANTS_BYTES_MAX, DEFINITIONS_MAX, DEPTH_MAX, EXPRESSIONS_MAX,
+        SOURCES_MAX, TEXT_BYTES_MAX,
+    },
     catalog::Kind,
     expr::Function,
     record::Key,
@@ -202,6 +205,15 @@ pub enum QueryError {
     /// It is too large.
     #[error("the query has more than {EXPRESSIONS_MAX} expressions or {SOURCES_MAX} sources")]
     TooLarge,
+    /// It makes too much of constants alone.
+    #[error(
+        "{call} is too large: a text is at most {TEXT_BYTES_MAX} bytes, and all that a query makes \
+         of constants {CONSTANTS_BYTES_MAX}"
+    )]
+    ConstantTooLarge {
+        /// What would make it.
+        call: String,
+    },
 }
 
 /// What is wrong with the condition of a join.

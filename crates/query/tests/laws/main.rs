@@ -15,5 +15,6 @@ mod naive;
 mod optimistic;
 mod refusals;
 mod shape;
+mod sizes;
 mod values;
 mod world;
