@@ -46,5 +46,15 @@ pub const FORMAT_BYTES_MAX: usize = 1_024;
 /// unknown: `null`.
 pub const PATTERN_LOOKS_MAX: usize = 64;
 
+/// What a live query may remember, in bytes; [`Database::bound_queries`](crate::Database::bound_queries)
+/// sets another bound. One that outgrows it is stopped.
+pub const QUERY_BYTES_MAX: usize = 1 << 30;
+/// Rows that a join may bring together in one tick. They are all there at once, whatever becomes of
+/// them.
+pub const JOIN_ROWS_MAX: usize = 1 << 22;
+/// How many rows change at least before a query is weighed again; a large one is weighed when as
+/// many have changed as it holds.
+pub const WEIGHED_ROWS_MIN: usize = 256;
+
 const _: () = assert!(TEXT_BYTES_MAX <= CONSTANTS_BYTES_MAX);
 const _: () = assert!(CONSTANTS_BYTES_MAX <= VALUE_BYTES_MAX);
