@@ -31,3 +31,30 @@ pub const NAME_LEN_SUGGESTED_MAX: usize = 64;
 pub const QUOTE_LEN_MAX: usize = 120;
 /// Writes of one database that wait for confirmation.
 pub const PENDING_MAX: usize = 100_000;
+/// Bytes of a text that a function makes of others. One that would be longer is `null` where it is
+/// made of a row, and refuses the query where it is made of constants.
+pub const TEXT_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// The size of a list or an object that a query makes, as JSON: that of the largest row. What would
+/// be larger is treated as a text that is too long.
+pub const VALUE_BYTES_MAX: usize = 32 * 1024 * 1024;
+/// What all values together come to that the expressions of one source, or of the query over its
+/// sources, make of constants, as JSON.
+pub const CONSTANTS_BYTES_MAX: usize = 8 * 1024 * 1024;
+/// Bytes of a format of `strftime`: three of them can ask for twenty. A longer one makes no sense.
+pub const FORMAT_BYTES_MAX: usize = 1_024;
+/// How often a pattern may look at each character. Whether a text fits that takes longer is
+/// unknown: `null`.
+pub const PATTERN_LOOKS_MAX: usize = 64;
+
+/// What a live query may remember, in bytes; [`Database::bound_queries`](crate::Database::bound_queries)
+/// sets another bound. One that outgrows it is stopped.
+pub const QUERY_BYTES_MAX: usize = 1 << 30;
+/// Rows that a join may bring together in one tick. They are all there at once, whatever becomes of
+/// them.
+pub const JOIN_ROWS_MAX: usize = 1 << 22;
+/// How many rows change at least before a query is weighed again; a large one is weighed when as
+/// many have changed as it holds.
+pub const WEIGHED_ROWS_MIN: usize = 256;
+
+const _: () = assert!(TEXT_BYTES_MAX <= CONSTANTS_BYTES_MAX);
+const _: () = assert!(CONSTANTS_BYTES_MAX <= VALUE_BYTES_MAX);

@@ -1,6 +1,6 @@
 //! The database: collections, the queries that watch them, and one way for anything to change.
 
-use std::{ops::ControlFlow, sync::Arc};
+use std::{mem, ops::ControlFlow, sync::Arc};
 
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
@@ -9,6 +9,7 @@ use smol_str::SmolStr;
 
 use crate::{
     Semantics,
+    caps::{QUERY_BYTES_MAX, WEIGHED_ROWS_MIN},
     catalog::{Catalog, CollectionId, Schema},
     dispatch::{Dispatch, Hit, Listener},
     engine::{self, Change, Feed, Plan, Rows, Shown, Watch},
@@ -16,6 +17,7 @@ use crate::{
     ir::{Query, View},
     record::{Entry, Key, Record},
     store::{Purpose, Store},
+    suggest::short,
     tick::{Touched, key_of},
     transaction::{Open, TransactionId},
     value::Value,
@@ -25,7 +27,7 @@ use crate::{
 ///
 /// It never awaits and never calls anybody: every change answers with what it came to, query by
 /// query.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Database {
     pub(crate) catalog: Catalog,
     pub(crate) stores: Vec<Store>,
@@ -37,6 +39,25 @@ pub struct Database {
     pub(crate) last_transaction: u64,
     pub(crate) pending: usize,
     pub(crate) semantics: Semantics,
+    query_bytes_max: usize,
+}
+
+impl Default for Database {
+    fn default() -> Self {
+        Self {
+            catalog: Catalog::default(),
+            stores: Vec::new(),
+            dispatches: Vec::new(),
+            queries: Vec::new(),
+            vacant: Vec::new(),
+            last_query: 0,
+            transactions: HashMap::default(),
+            last_transaction: 0,
+            pending: 0,
+            semantics: Semantics::default(),
+            query_bytes_max: QUERY_BYTES_MAX,
+        }
+    }
 }
 
 /// A query that is kept up to date.
@@ -50,11 +71,60 @@ pub struct QueryId {
 #[derive(Debug)]
 struct Running {
     life: u64,
+    /// As JSON, for people.
+    query: String,
+    state: State,
+}
+
+#[derive(Debug)]
+enum State {
+    Works(Box<Work>),
+    /// It came to its bound. Nobody feeds it any more.
+    Stopped(QueryError),
+}
+
+/// What keeps a query up to date.
+#[derive(Debug)]
+struct Work {
     plan: Plan,
     /// Leaves that read an index again and again, which is kept for them.
     holds: Vec<usize>,
     /// Its rows, if somebody wants to read them.
     shown: Option<Shown>,
+    /// How many rows may change before it is weighed again.
+    changes_left: usize,
+}
+
+impl Work {
+    fn rows(&self) -> usize {
+        self.plan.heap_rows() + self.shown.as_ref().map_or(0, Shown::len)
+    }
+
+    fn bytes(&self) -> usize {
+        let shown = self.shown.as_ref().map_or(0, |shown| self.plan.shown_bytes(shown));
+        self.plan.heap_bytes() + shown
+    }
+
+    /// Takes note that so many rows have changed. Weighing takes as long as there are rows, so it is
+    /// done when as many have changed: a query may outgrow its bound by what these have brought.
+    ///
+    /// # Errors
+    /// If it remembers more than it may.
+    fn weigh(&mut self, changes: usize, query: &str, bytes_max: usize) -> Result<(), QueryError> {
+        if self.plan.is_overrun() {
+            return Err(QueryError::JoinTooLarge { query: query.into() });
+        }
+        self.changes_left = self.changes_left.saturating_sub(changes);
+        if self.changes_left > 0 {
+            return Ok(());
+        }
+        self.changes_left = self.rows().max(WEIGHED_ROWS_MIN);
+        let bytes = self.bytes();
+        if bytes > bytes_max {
+            return Err(QueryError::Outgrown { query: query.into(), bytes, bytes_max });
+        }
+        Ok(())
+    }
 }
 
 /// What a change of the database came to.
@@ -64,6 +134,9 @@ pub struct Published {
     pub queries: Vec<(QueryId, Vec<Change>)>,
     /// For every collection with rows that look different now, which do.
     pub collections: Vec<(CollectionId, Vec<Change>)>,
+    /// Every query that came to its bound and was stopped: it has no rows from now on. All others
+    /// go on.
+    pub stopped: Vec<(QueryId, QueryError)>,
 }
 
 impl Database {
@@ -77,6 +150,12 @@ impl Database {
     #[must_use]
     pub fn with_semantics(semantics: Semantics) -> Self {
         Self { semantics, ..Self::default() }
+    }
+
+    /// Sets what each live query may remember, in bytes, roughly; [`QUERY_BYTES_MAX`] if nothing is
+    /// said. Queries that run already come to it when they are weighed next.
+    pub fn bound_queries(&mut self, bytes_max: usize) {
+        self.query_bytes_max = bytes_max;
     }
 
     /// Adds a collection.
@@ -174,6 +253,9 @@ impl Database {
     pub fn once(&mut self, query: &Query) -> Result<Vec<Arc<Entry>>, QueryError> {
         let mut plan = engine::compile(query, &mut self.catalog, self.semantics)?;
         let outs = self.hydrate(&mut plan, Purpose::Once);
+        if plan.is_overrun() {
+            return Err(QueryError::JoinTooLarge { query: short(query.to_json()) });
+        }
         let mut shown = shown_for(&plan);
         shown.apply(&outs);
         Ok(shown.iter().cloned().collect())
@@ -182,39 +264,37 @@ impl Database {
     /// Begins to keep the rows of a query up to date.
     ///
     /// # Errors
-    /// If the query cannot be run.
+    /// If the query cannot be run, or remembers more than it may.
     pub fn live(&mut self, query: &Query) -> Result<QueryId, QueryError> {
-        let (id, outs) = self.start(query)?;
-        if let Some(running) = &mut self.queries[id.index] {
-            let mut shown = shown_for(&running.plan);
-            shown.apply(&outs);
-            running.shown = Some(shown);
-        }
-        Ok(id)
+        Ok(self.start(query, Wants::Rows)?.0)
     }
 
     /// Begins to tell the changes of a query without keeping its rows. Answers the rows it has
     /// now, as changes that brought them.
     ///
     /// # Errors
-    /// If the query cannot be run.
+    /// If the query cannot be run, or remembers more than it may.
     pub fn watch(&mut self, query: &Query) -> Result<(QueryId, Vec<Change>), QueryError> {
-        let (id, outs) = self.start(query)?;
+        let (id, outs) = self.start(query, Wants::Changes)?;
         Ok((id, outs.into_iter().map(|out| out.change).collect()))
     }
 
     /// Forgets a query.
     pub fn drop_query(&mut self, id: QueryId) {
         let Some(running) = self.take_running(id) else { return };
-        for (leaf, watch) in running.plan.watches().iter().enumerate() {
-            let dispatch = &mut self.dispatches[watch.collection.0][watch.view as usize];
-            dispatch.remove(Listener { query: id.index, leaf }, watch);
-        }
-        for leaf in running.holds {
-            let watch = &running.plan.watches()[leaf];
-            self.stores[watch.collection.0].release(watch);
+        if let State::Works(work) = running.state {
+            self.unlisten(id.index, &work);
         }
         self.vacant.push(id.index);
+    }
+
+    /// Why a live query was stopped, if it was. It has no rows then, and is to be forgotten.
+    #[must_use]
+    pub fn failure(&self, id: QueryId) -> Option<&QueryError> {
+        match &self.running(id)?.state {
+            State::Works(_) => None,
+            State::Stopped(error) => Some(error),
+        }
     }
 
     /// The rows of a live query, in their order. None if it is only watched.
@@ -237,22 +317,22 @@ impl Database {
     /// How a query is kept up to date, for people.
     #[must_use]
     pub fn explain(&self, id: QueryId) -> &str {
-        self.running(id).map_or("", |running| running.plan.explain())
+        self.work(id).map_or("", |work| work.plan.explain())
     }
 
-    /// What a live query remembers.
+    /// What a live query remembers. It takes as long as the query has rows.
     #[must_use]
     pub fn footprint(&self, id: QueryId) -> Footprint {
-        let Some(running) = self.running(id) else { return Footprint::default() };
+        let Some(work) = self.work(id) else { return Footprint::default() };
+        let watches = work.holds.iter().map(|leaf| &work.plan.watches()[*leaf]);
         Footprint {
-            rows: running.plan.heap_rows(),
-            index_rows: running
-                .holds
-                .iter()
-                .map(|leaf| &running.plan.watches()[*leaf])
+            rows: work.plan.heap_rows(),
+            index_rows: watches
                 .map(|watch| self.stores[watch.collection.0].index_rows(watch))
                 .sum(),
-            result_bytes: running.shown.as_ref().map_or(0, Shown::heap_bytes),
+            result_bytes: work.shown.as_ref().map_or(0, Shown::heap_bytes),
+            bytes: work.bytes(),
+            bytes_max: self.query_bytes_max,
         }
     }
 
@@ -272,29 +352,64 @@ impl Database {
         self.queries[id.index].take()
     }
 
-    fn shown(&self, id: QueryId) -> Option<&Shown> {
-        self.running(id)?.shown.as_ref()
+    fn work(&self, id: QueryId) -> Option<&Work> {
+        match &self.running(id)?.state {
+            State::Works(work) => Some(work),
+            State::Stopped(_) => None,
+        }
     }
 
-    fn start(&mut self, query: &Query) -> Result<(QueryId, Vec<engine::Out>), QueryError> {
+    fn shown(&self, id: QueryId) -> Option<&Shown> {
+        self.work(id)?.shown.as_ref()
+    }
+
+    fn start(
+        &mut self,
+        query: &Query,
+        wants: Wants,
+    ) -> Result<(QueryId, Vec<engine::Out>), QueryError> {
         let mut plan = engine::compile(query, &mut self.catalog, self.semantics)?;
         let outs = self.hydrate(&mut plan, Purpose::Live);
-        let mut holds = Vec::new();
+        let mut shown = (wants == Wants::Rows).then(|| shown_for(&plan));
+        shown.iter_mut().for_each(|shown| shown.apply(&outs));
+        let mut work = Box::new(Work { plan, holds: Vec::new(), shown, changes_left: 0 });
+        let query = short(query.to_json());
+        work.weigh(outs.len(), &query, self.query_bytes_max)?;
         self.last_query += 1;
         let life = self.last_query;
         let index = self.vacant.pop().unwrap_or_else(|| {
             self.queries.push(None);
             self.queries.len() - 1
         });
-        for (leaf, watch) in plan.watches().iter().enumerate() {
+        for (leaf, watch) in work.plan.watches().iter().enumerate() {
             let dispatch = &mut self.dispatches[watch.collection.0][watch.view as usize];
             dispatch.add(Listener { query: index, leaf }, watch);
             if self.stores[watch.collection.0].hold(watch) {
-                holds.push(leaf);
+                work.holds.push(leaf);
             }
         }
-        self.queries[index] = Some(Running { life, plan, holds, shown: None });
+        self.queries[index] = Some(Running { life, query, state: State::Works(work) });
         Ok((QueryId { index, life }, outs))
+    }
+
+    /// Nobody is to feed this query any more.
+    fn unlisten(&mut self, index: usize, work: &Work) {
+        for (leaf, watch) in work.plan.watches().iter().enumerate() {
+            let dispatch = &mut self.dispatches[watch.collection.0][watch.view as usize];
+            dispatch.remove(Listener { query: index, leaf }, watch);
+        }
+        for leaf in &work.holds {
+            let watch = &work.plan.watches()[*leaf];
+            self.stores[watch.collection.0].release(watch);
+        }
+    }
+
+    /// Lets go of all that a query remembers but the reason.
+    fn stop(&mut self, id: QueryId, error: QueryError) {
+        let Some(running) = &mut self.queries[id.index] else { return };
+        if let State::Works(work) = mem::replace(&mut running.state, State::Stopped(error)) {
+            self.unlisten(id.index, &work);
+        }
     }
 
     fn hydrate(&mut self, plan: &mut Plan, purpose: Purpose) -> Vec<engine::Out> {
@@ -326,17 +441,15 @@ impl Database {
                 }
             }
         }
-        let queries = self.run(&changes);
+        let (queries, stopped) = self.run(&changes);
+        stopped.iter().for_each(|(id, error)| self.stop(*id, error.clone()));
         let visible = changes.into_iter().filter(|(_, view, _)| *view == View::Visible);
         let collections = visible.map(|(collection, _, list)| (collection, list)).collect();
-        Published { queries, collections }
+        Published { queries, collections, stopped }
     }
 
     /// Runs every query that a change may concern, once.
-    fn run(
-        &mut self,
-        changes: &[(CollectionId, View, Vec<Change>)],
-    ) -> Vec<(QueryId, Vec<Change>)> {
+    fn run(&mut self, changes: &[(CollectionId, View, Vec<Change>)]) -> (Told, Stopped) {
         let mut hits: SmallVec<[(Hit, &[Change]); 4]> = SmallVec::new();
         for (collection, view, list) in changes {
             let dispatch = &self.dispatches[collection.0][*view as usize];
@@ -346,30 +459,45 @@ impl Database {
             hits.sort_unstable_by_key(|(hit, _)| *hit);
             hits.dedup_by_key(|(hit, _)| *hit);
         }
-        let mut told = Vec::new();
+        let (mut told, mut stopped) = (Told::new(), Stopped::new());
         for own in hits.chunk_by(|((a, _), _), ((b, _), _)| a.query == b.query) {
             let query = own[0].0.0.query;
-            let Some(running) = &mut self.queries[query] else { continue };
+            let Some(Running { life, query: name, state: State::Works(work) }) =
+                &mut self.queries[query]
+            else {
+                continue;
+            };
             let feed: SmallVec<[_; 2]> = own
                 .iter()
                 .map(|((listener, number), list)| (listener.leaf, &list[*number]))
                 .collect();
             let stores = Stores(&self.stores);
             let feed = Feed::Tick(&feed, &stores);
-            let outs = match &mut running.shown {
-                Some(shown) => running.plan.show(&feed, shown),
-                None => running.plan.outs(&feed),
+            let outs = match &mut work.shown {
+                Some(shown) => work.plan.show(&feed, shown),
+                None => work.plan.outs(&feed),
             };
-            if outs.is_empty() {
-                continue;
+            let id = QueryId { index: query, life: *life };
+            if let Err(error) = work.weigh(own.len() + outs.len(), name, self.query_bytes_max) {
+                stopped.push((id, error));
+            } else if !outs.is_empty() {
+                told.push((id, outs.into_iter().map(|out| out.change).collect()));
             }
-            told.push((
-                QueryId { index: query, life: running.life },
-                outs.into_iter().map(|out| out.change).collect(),
-            ));
         }
-        told
+        (told, stopped)
     }
+}
+
+type Told = Vec<(QueryId, Vec<Change>)>;
+type Stopped = Vec<(QueryId, QueryError)>;
+
+/// What a live query is asked for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Wants {
+    /// Its rows, at any time.
+    Rows,
+    /// What changes in them, alone.
+    Changes,
 }
 
 /// What a query remembers, so that it need not read again.
@@ -381,6 +509,12 @@ pub struct Footprint {
     pub index_rows: usize,
     /// Bytes of its result, beside the rows themselves.
     pub result_bytes: usize,
+    /// All bytes of what it remembers, roughly: places for rows, its result, and the rows that it
+    /// has made. Rows of collections are not its own, nor are indexes. What several rows share
+    /// counts each time.
+    pub bytes: usize,
+    /// What it may remember before it is stopped.
+    pub bytes_max: usize,
 }
 
 /// A collection of this name is there already.

@@ -3,7 +3,10 @@
 use smol_str::SmolStr;
 
 use crate::{
-    caps::{COLUMNS_MAX, DEFINITIONS_MAX, DEPTH_MAX, EXPRESSIONS_MAX, SOURCES_MAX},
+    caps::{
+        COLUMNS_MAX, CONSTANTS_BYTES_MAX, DEFINITIONS_MAX, DEPTH_MAX, EXPRESSIONS_MAX,
+        JOIN_ROWS_MAX, SOURCES_MAX, TEXT_BYTES_MAX,
+    },
     catalog::Kind,
     expr::Function,
     record::Key,
@@ -202,6 +205,37 @@ pub enum QueryError {
     /// It is too large.
     #[error("the query has more than {EXPRESSIONS_MAX} expressions or {SOURCES_MAX} sources")]
     TooLarge,
+    /// It remembers more than it may. A live query that comes to this is stopped.
+    #[error(
+        "the query {query} remembers about {bytes} bytes, and may {bytes_max}: ask for fewer rows \
+         or columns, or raise the bound with `Database::bound_queries`"
+    )]
+    Outgrown {
+        /// The query, as JSON.
+        query: String,
+        /// What it remembers.
+        bytes: usize,
+        /// What it may.
+        bytes_max: usize,
+    },
+    /// Its joins bring too many rows together at once. A live query that comes to this is stopped.
+    #[error(
+        "the query {query} joins more than {JOIN_ROWS_MAX} rows at once: join by a column that \
+         fewer rows share, or filter before"
+    )]
+    JoinTooLarge {
+        /// The query, as JSON.
+        query: String,
+    },
+    /// It makes too much of constants alone.
+    #[error(
+        "{call} is too large: a text is at most {TEXT_BYTES_MAX} bytes, and all that a query makes \
+         of constants {CONSTANTS_BYTES_MAX}"
+    )]
+    ConstantTooLarge {
+        /// What would make it.
+        call: String,
+    },
 }
 
 /// What is wrong with the condition of a join.

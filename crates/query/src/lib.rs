@@ -47,8 +47,9 @@ mod value;
 extern crate self as query;
 
 pub use builder::{
-    Column, Dynamic, Find, avg, collect, count, count_distinct, count_rows, from, from_as,
-    from_query, include, include_one, include_text, max, meta, min, sum, union_all,
+    Case, Column, Dynamic, Find, all, any, avg, collect, concat, count, count_distinct, count_rows,
+    from, from_as, from_query, include, include_one, include_text, list, max, meta, min, object,
+    sum, union_all, when,
 };
 pub use catalog::{CollectionId, ColumnDef, Kind, Schema};
 pub use database::{Database, DuplicateName, Footprint, Published, QueryId};

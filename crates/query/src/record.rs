@@ -125,6 +125,11 @@ impl Tuple {
         Self::new(shape.clone(), values)
     }
 
+    /// How many columns it has a place for.
+    pub(crate) fn len(&self) -> usize {
+        self.values.len()
+    }
+
     /// One column.
     #[must_use]
     pub fn column(&self, index: usize) -> &Value {

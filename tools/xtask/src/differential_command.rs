@@ -3,7 +3,9 @@
 use std::{process::ExitCode, time::Instant};
 
 use anyhow::{Result, bail, ensure};
-use conformance::differential::{Contradiction, Differential, Plan, Program, Taste, Verdict};
+use conformance::differential::{
+    CONTRADICTIONS_PERCENT_MAX, Contradiction, Differential, Plan, Program, Taste, Verdict,
+};
 
 use crate::{
     args::{Args, parse},
@@ -98,6 +100,14 @@ fn report(plan: &Plan, verdict: &Verdict, started: Instant, tally: &mut Tally) {
     println!("{traces} traces of {} steps in {seconds:.1} s", plan.commands);
     for Contradiction { seed, query } in &verdict.contradictions {
         println!("seed {seed}: left out, because @tanstack/db contradicts itself: {query}");
+    }
+    let (left_out, queries) = (verdict.contradictions.len(), verdict.queries);
+    let told =
+        format!("{left_out} of {queries} queries left out, at most {CONTRADICTIONS_PERCENT_MAX} %");
+    println!("{told}");
+    match verdict.has_compared_enough() {
+        true => tally.pass("enough is compared"),
+        false => tally.fail("enough is compared", &told),
     }
     for mismatch in &verdict.mismatches {
         println!("\n{mismatch}");

@@ -2,7 +2,7 @@
 
 use std::{cmp::Ordering, collections::BTreeMap};
 
-use super::sum::Sum;
+use super::{sum::Sum, weight::bytes};
 use crate::{
     Semantics,
     expr::js_number,
@@ -163,6 +163,19 @@ impl Running {
             },
             _ => {}
         }
+    }
+
+    /// What it takes. Values that are collected are those that are shown, and count there.
+    pub(super) fn heap_bytes(&self) -> usize {
+        let held = match self {
+            Self::Count(_) | Self::Sum { .. } | Self::Avg { .. } => 0,
+            Self::CountDistinct(counts) | Self::Min(counts) | Self::Max(counts) => {
+                let count = size_of::<(Ranked, u64)>() - size_of::<Value>();
+                counts.keys().map(|ranked| count + bytes(&ranked.value)).sum()
+            }
+            Self::Collect { keys, .. } => keys.iter().map(bytes).sum(),
+        };
+        size_of::<Self>() + held
     }
 
     /// What it comes to now.

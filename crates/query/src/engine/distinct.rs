@@ -6,7 +6,12 @@ use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use smallvec::smallvec;
 
-use super::{Delta, consolidate::consolidate, output::Select};
+use super::{
+    Delta,
+    consolidate::consolidate,
+    output::Select,
+    weight::{Owner, row_bytes},
+};
 use crate::{
     expr::Item,
     record::{Entry, Key, Meta, Record},
@@ -33,6 +38,12 @@ impl Distinct {
 
     pub(super) fn heap_rows(&self) -> usize {
         self.counts.len()
+    }
+
+    /// The key is the row.
+    pub(super) fn heap_bytes(&self) -> usize {
+        let row = |(key, counted): (&Key, &Counted)| row_bytes(key, &counted.item, Owner::Shared);
+        self.counts.iter().map(row).sum()
     }
 
     pub(super) fn step(&mut self, deltas: Vec<Delta>) -> Vec<Delta> {

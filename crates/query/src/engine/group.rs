@@ -9,6 +9,7 @@ use smallvec::smallvec;
 use super::{
     Delta,
     aggregate::{Aggregate, Running},
+    weight::{Owner, bytes, item_bytes},
 };
 use crate::{
     Semantics,
@@ -61,6 +62,16 @@ impl Groups {
 
     pub(super) fn heap_rows(&self) -> usize {
         self.groups.len()
+    }
+
+    pub(super) fn heap_bytes(&self) -> usize {
+        let group = |(by, group): (&Box<[Value]>, &Group)| -> usize {
+            let by: usize = by.iter().map(bytes).sum();
+            let running: usize = group.running.iter().map(Running::heap_bytes).sum();
+            let shown = group.shown.as_ref().map_or(0, |item| item_bytes(item, Owner::Made));
+            size_of::<(Box<[Value]>, Group)>() + by + running + shown
+        };
+        self.groups.iter().map(group).sum()
     }
 
     /// The first step shows the group of all rows, if there is one.

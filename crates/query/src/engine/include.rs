@@ -5,7 +5,13 @@ use std::collections::BTreeSet;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 
-use super::{Delta, Feed, Out, nest::Nest, plan::Node, window::Sorting};
+use super::{
+    Delta, Feed, Out,
+    nest::Nest,
+    plan::Node,
+    weight::{bytes, key_bytes},
+    window::Sorting,
+};
 use crate::{
     expr::{Expr, Item, js_text},
     ir::Form,
@@ -164,6 +170,31 @@ impl Include {
                 _ => Value::Rope(shown(family).iter().map(|value| js_text(value).into()).collect()),
             },
         }
+    }
+
+    /// The nested rows count where they are shown.
+    pub(super) fn heap_bytes(&self) -> usize {
+        let member = |(key, member): (&Key, &Member)| {
+            let place = member.place.heap_bytes();
+            size_of::<(Key, Member)>() + key_bytes(key) + key_bytes(&member.tie) + place
+        };
+        let family = |family: &Family| {
+            let places: usize = family.places.iter().map(SortKey::heap_bytes).sum();
+            let row = size_of::<SortKey>() + size_of::<Value>();
+            size_of::<(Value, Family)>() + places + family.places.len() * row
+        };
+        let parents = |(tie, keys): (&Value, &BTreeSet<Key>)| {
+            size_of::<BTreeSet<Key>>() + bytes(tie) + keys.iter().map(bytes).sum::<usize>()
+        };
+        self.state.members.iter().map(member).sum::<usize>()
+            + self.state.families.values().map(family).sum::<usize>()
+            + self.state.parents.iter().map(parents).sum::<usize>()
+            + self.nest.heap_bytes()
+            + self.source.heap_bytes()
+    }
+
+    pub(super) fn is_overrun(&self) -> bool {
+        self.source.is_overrun() || self.nest.is_overrun()
     }
 
     pub(super) fn heap_rows(&self) -> usize {

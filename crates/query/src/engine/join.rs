@@ -5,9 +5,15 @@ use std::mem;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 
-use super::{Delta, Feed, consolidate::consolidate, plan::Node};
+use super::{
+    Delta, Feed,
+    consolidate::consolidate,
+    plan::Node,
+    weight::{key_bytes, row_bytes},
+};
 use crate::{
     Semantics,
+    caps::JOIN_ROWS_MAX,
     expr::{Expr, Item, key_text},
     ir::JoinKind,
     record::Key,
@@ -21,6 +27,8 @@ pub(super) struct Join {
     pub(super) right: Node,
     sides: [Arranged; 2],
     semantics: Semantics,
+    /// Whether more rows met in a tick than may. What it holds since then is of no use.
+    is_overrun: bool,
 }
 
 /// One input of a join.
@@ -78,7 +86,7 @@ impl Join {
             rows: HashMap::default(),
         };
         let sides = [arranged(&left, kind.keeps_left()), arranged(&right, kind.keeps_right())];
-        Self { left: left.node, right: right.node, sides, semantics }
+        Self { left: left.node, right: right.node, sides, semantics, is_overrun: false }
     }
 
     pub(super) fn step(&mut self, feed: &Feed<'_>) -> Vec<Delta> {
@@ -97,7 +105,13 @@ impl Join {
             inputs.reverse();
         }
         for (side, deltas) in inputs {
-            deltas.into_iter().for_each(|delta| self.changed(side, delta, &mut out));
+            for delta in deltas {
+                if out.len() > JOIN_ROWS_MAX {
+                    self.is_overrun = true;
+                    return Vec::new();
+                }
+                self.changed(side, delta, &mut out);
+            }
         }
         if !says_once {
             consolidate(&mut out);
@@ -108,6 +122,22 @@ impl Join {
     pub(super) fn heap_rows(&self) -> usize {
         let rows = |side: &Arranged| side.rows.values().map(Bucket::len).sum::<usize>();
         self.sides.iter().map(rows).sum()
+    }
+
+    pub(super) fn heap_bytes(&self) -> usize {
+        let nodes = [self.left.owner(), self.right.owner()];
+        let side = |(side, owner): (&Arranged, _)| -> usize {
+            let bucket = |(on, bucket): (&Value, &Bucket)| {
+                let rows = bucket.iter().map(|(key, item)| row_bytes(key, item, owner));
+                size_of::<(Value, Bucket)>() + key_bytes(on) + rows.sum::<usize>()
+            };
+            side.rows.iter().map(bucket).sum()
+        };
+        self.sides.iter().zip(nodes).map(side).sum()
+    }
+
+    pub(super) fn is_overrun(&self) -> bool {
+        self.is_overrun || self.left.is_overrun() || self.right.is_overrun()
     }
 
     /// A row of one side has changed.
@@ -270,15 +300,7 @@ impl Arranged {
     }
 
     fn get(&self, on: Option<&Value>) -> impl Iterator<Item = (&Key, &Item)> {
-        let bucket = on.and_then(|on| self.rows.get(on));
-        let (one, few, many) = match bucket {
-            Some(Bucket::One(key, item)) => (Some((key, item)), &[][..], None),
-            Some(Bucket::Few(rows)) => (None, &rows[..], None),
-            Some(Bucket::Many(rows)) => (None, &[][..], Some(rows.iter())),
-            None => (None, &[][..], None),
-        };
-        let few = few.iter().map(|(key, item)| (key, item));
-        one.into_iter().chain(few).chain(many.into_iter().flatten())
+        on.and_then(|on| self.rows.get(on)).into_iter().flat_map(Bucket::iter)
     }
 
     /// Moves a row to where it belongs; true if nobody was there before.
@@ -349,6 +371,16 @@ impl Bucket {
                 rows.insert(key.clone(), item);
             }
         }
+    }
+
+    fn iter(&self) -> impl Iterator<Item = (&Key, &Item)> {
+        let (one, few, many) = match self {
+            Self::One(key, item) => (Some((key, item)), &[][..], None),
+            Self::Few(rows) => (None, &rows[..], None),
+            Self::Many(rows) => (None, &[][..], Some(rows.iter())),
+        };
+        let few = few.iter().map(|(key, item)| (key, item));
+        one.into_iter().chain(few).chain(many.into_iter().flatten())
     }
 
     fn len(&self) -> usize {

@@ -25,6 +25,7 @@ mod planner;
 mod shown;
 mod sum;
 mod union;
+mod weight;
 mod window;
 
 use std::sync::Arc;

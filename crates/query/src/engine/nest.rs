@@ -9,7 +9,13 @@ use std::{
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 
-use super::{Change, Delta, Feed, Out, include::Include, output::Output, window::Sorting};
+use super::{
+    Change, Delta, Feed, Out,
+    include::Include,
+    output::Output,
+    weight::{bytes, entry_bytes, key_bytes},
+    window::Sorting,
+};
 use crate::{
     expr::Item,
     record::{Entry, Key, Record},
@@ -224,6 +230,20 @@ impl Nest {
                 }
             }
         }
+    }
+
+    pub(super) fn heap_bytes(&self) -> usize {
+        let row = |(key, parent): (&Key, &Parent)| {
+            let ties: usize = parent.ties.iter().map(bytes).sum();
+            let held = size_of::<(Key, Parent)>() + key_bytes(key) + ties;
+            held + entry_bytes(&parent.shown)
+        };
+        self.rows.iter().map(row).sum::<usize>()
+            + self.includes.iter().map(Include::heap_bytes).sum::<usize>()
+    }
+
+    pub(super) fn is_overrun(&self) -> bool {
+        self.includes.iter().any(Include::is_overrun)
     }
 
     pub(super) fn heap_rows(&self) -> usize {

@@ -11,7 +11,9 @@ use super::{
     join::Join,
     leaf::Leaf,
     nest::Nest,
+    output::Output,
     union::Union,
+    weight::{Owner, entry_bytes},
     window::{Sorting, Window},
 };
 use crate::expr::{Expr, Item, SlotColumns};
@@ -98,6 +100,44 @@ impl Plan {
             + self.nest.heap_rows()
     }
 
+    /// What that takes in memory, roughly.
+    pub(crate) fn heap_bytes(&self) -> usize {
+        let makes_rows = self.groups.is_some() || self.distinct.is_some();
+        let owner = if makes_rows { Owner::Made } else { self.node.owner() };
+        let window = match &self.order {
+            Order::Windowed(window) => window.heap_bytes(owner),
+            Order::ByKey | Order::Sorted(_) => 0,
+        };
+        self.node.heap_bytes()
+            + self.groups.as_ref().map_or(0, Groups::heap_bytes)
+            + self.distinct.as_ref().map_or(0, Distinct::heap_bytes)
+            + window
+            + self.nest.heap_bytes()
+    }
+
+    /// Whose rows it shows. Those with others nested in them count where they are put together.
+    pub(super) fn owner(&self) -> Owner {
+        match self.nest.output {
+            Output::Same => self.node.owner(),
+            Output::Select(_) if self.nest.includes.is_empty() => Owner::Made,
+            Output::Select(_) => Owner::Shared,
+        }
+    }
+
+    /// What the rows take that it has made and that are shown.
+    pub(crate) fn shown_bytes(&self, shown: &Shown) -> usize {
+        shown.heap_bytes()
+            + match self.owner() {
+                Owner::Shared => 0,
+                Owner::Made => shown.iter().map(|entry| entry_bytes(entry)).sum(),
+            }
+    }
+
+    /// Whether a join met more rows in a tick than it may. Then nothing it says is of use.
+    pub(crate) fn is_overrun(&self) -> bool {
+        self.node.is_overrun() || self.nest.is_overrun()
+    }
+
     /// Takes in what it is fed; answers what changed in what it shows.
     pub(crate) fn outs(&mut self, feed: &Feed<'_>) -> Vec<Out> {
         let deltas = self.deltas(feed);
@@ -182,6 +222,39 @@ impl Node {
             Self::Union(union) => union.branches.iter().map(Plan::heap_rows).sum(),
             Self::Join(join) => join.left.heap_rows() + join.right.heap_rows() + join.heap_rows(),
             Self::Filter(input, _) => input.heap_rows(),
+        }
+    }
+
+    pub(super) fn heap_bytes(&self) -> usize {
+        match self {
+            Self::Leaf(_) => 0,
+            Self::Query(plan) => plan.heap_bytes(),
+            Self::Union(union) => union.branches.iter().map(Plan::heap_bytes).sum(),
+            Self::Join(join) => {
+                join.left.heap_bytes() + join.right.heap_bytes() + join.heap_bytes()
+            }
+            Self::Filter(input, _) => input.heap_bytes(),
+        }
+    }
+
+    /// Whose rows come out of it.
+    pub(super) fn owner(&self) -> Owner {
+        match self {
+            // Rows of a join are those of its sides, which hold them.
+            Self::Leaf(_) | Self::Join(_) => Owner::Shared,
+            Self::Query(plan) => plan.owner(),
+            Self::Union(_) => Owner::Made,
+            Self::Filter(input, _) => input.owner(),
+        }
+    }
+
+    pub(super) fn is_overrun(&self) -> bool {
+        match self {
+            Self::Leaf(_) => false,
+            Self::Query(plan) => plan.is_overrun(),
+            Self::Union(union) => union.branches.iter().any(Plan::is_overrun),
+            Self::Join(join) => join.is_overrun(),
+            Self::Filter(input, _) => input.is_overrun(),
         }
     }
 }

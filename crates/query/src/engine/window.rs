@@ -9,7 +9,13 @@ use std::{
     },
 };
 
-use super::{Delta, Feed, Rows, consolidate::consolidate, leaf::Leaf, plan::Node};
+use super::{
+    Delta, Feed, Rows,
+    consolidate::consolidate,
+    leaf::Leaf,
+    plan::Node,
+    weight::{Owner, row_bytes},
+};
 use crate::{
     Semantics,
     caps::WINDOW_SPARE_MIN,
@@ -96,6 +102,13 @@ impl Window {
 
     pub(super) fn heap_rows(&self) -> usize {
         self.rows.len()
+    }
+
+    pub(super) fn heap_bytes(&self, owner: Owner) -> usize {
+        let row = |(place, (key, item)): (&SortKey, &(Key, Item))| {
+            size_of::<SortKey>() + place.heap_bytes() + row_bytes(key, item, owner)
+        };
+        self.rows.iter().map(row).sum()
     }
 
     /// How many of the first rows it needs.

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use smol_str::SmolStr;
 
-use super::{Expr, Function, Item, Virtual};
+use super::{Expr, Function, Item, Virtual, bounded, functions};
 use crate::{
     Semantics,
-    caps::{DEPTH_MAX, EXPRESSIONS_MAX},
+    caps::{CONSTANTS_BYTES_MAX, DEPTH_MAX, EXPRESSIONS_MAX},
     catalog::{Catalog, CollectionId, Kind},
     error::QueryError,
     ir,
@@ -39,6 +39,8 @@ pub(crate) struct Scope<'a> {
     pub(crate) semantics: Semantics,
     /// How many expressions there were.
     count: usize,
+    /// What was made of constants so far.
+    constants_bytes: usize,
 }
 
 /// An expression and what is known of its values.
@@ -49,7 +51,7 @@ struct Typed {
 
 impl<'a> Scope<'a> {
     pub(crate) fn new(catalog: &'a mut Catalog, semantics: Semantics) -> Self {
-        Self { catalog, slots: Vec::new(), semantics, count: 0 }
+        Self { catalog, slots: Vec::new(), semantics, count: 0, constants_bytes: 0 }
     }
 
     /// The slot of this alias.
@@ -216,10 +218,22 @@ impl<'a> Scope<'a> {
         }
         let args: Box<[_]> = args.into_iter().map(|arg| arg.expr).collect();
         let is_constant = args.iter().all(|arg| matches!(arg, Expr::Const(_)));
-        let call = Expr::Call { function, args, semantics: self.semantics };
-        let expr =
-            if is_constant { Expr::Const(call.eval(&Item::new()).into_owned()) } else { call };
+        let expr = if is_constant {
+            let refused = || QueryError::ConstantTooLarge {
+                call: short(ir::Expr::Call(name.into(), written.to_vec()).to_string()),
+            };
+            Expr::Const(self.constant(function, &args).ok_or_else(refused)?)
+        } else {
+            Expr::Call { function, args, semantics: self.semantics }
+        };
         Ok(Typed { expr, kind: result_kind(function) })
+    }
+
+    /// What a call of constants comes to, unless that is too large.
+    fn constant(&mut self, function: Function, args: &[Expr]) -> Option<Value> {
+        let value = functions::call(function, args, self.semantics, &Item::new()).ok()?;
+        self.constants_bytes += bounded::size(&value).ok()?;
+        (self.constants_bytes <= CONSTANTS_BYTES_MAX).then_some(value)
     }
 }
 

@@ -4,7 +4,11 @@ use std::{borrow::Cow, cmp::Ordering};
 
 use smallvec::SmallVec;
 
-use super::{Expr, Item, javascript, like, moment};
+use super::{
+    Expr, Item,
+    bounded::{self, Parts, Text, TooLarge},
+    javascript, like, moment,
+};
 use crate::{Semantics, value::Value};
 
 macro_rules! functions {
@@ -80,12 +84,23 @@ functions! {
 }
 
 /// Calls a function for a row.
-pub(super) fn call(function: Function, args: &[Expr], semantics: Semantics, item: &Item) -> Value {
+///
+/// # Errors
+/// If it would make what is larger than a value may be.
+pub(super) fn call(
+    function: Function,
+    args: &[Expr],
+    semantics: Semantics,
+    item: &Item,
+) -> Result<Value, TooLarge> {
     match function {
-        Function::And => every(args, item, semantics, false),
-        Function::Or => every(args, item, semantics, true),
-        Function::Coalesce => coalesce(args, item),
-        Function::CaseWhen => case_when(args, item, semantics),
+        Function::And => Ok(every(args, item, semantics, false)),
+        Function::Or => Ok(every(args, item, semantics, true)),
+        Function::Coalesce => Ok(coalesce(args, item)),
+        Function::CaseWhen => Ok(case_when(args, item, semantics)),
+        Function::Concat => concat(args, item),
+        Function::Array => Ok(Value::list(parts(args, item)?)),
+        Function::Object => object(args, item),
         _ => {
             let values: SmallVec<[Cow<'_, Value>; 3]> =
                 args.iter().map(|arg| arg.eval(item)).collect();
@@ -129,10 +144,41 @@ fn case_when(args: &[Expr], item: &Item, semantics: Semantics) -> Value {
     otherwise.map_or(Value::Null, |value| value.eval(item).into_owned())
 }
 
+/// The values of many arguments, which stop being made when they are too large together.
+fn parts(args: &[Expr], item: &Item) -> Result<Vec<Value>, TooLarge> {
+    let mut size = Parts::new();
+    let part = |arg: &Expr| {
+        let value = arg.eval(item).into_owned();
+        size.add(&value).map(|()| value)
+    };
+    args.iter().map(part).collect()
+}
+
+fn object(args: &[Expr], item: &Item) -> Result<Value, TooLarge> {
+    let values = parts(args, item)?;
+    let field = |pair: &[Value]| (javascript::text(&pair[0]), pair[1].clone());
+    Ok(Value::object(values.chunks_exact(2).map(field)))
+}
+
+fn concat(args: &[Expr], item: &Item) -> Result<Value, TooLarge> {
+    if let [only] = args
+        && let value @ (Value::Text(_) | Value::Rope(_)) = only.eval(item).as_ref()
+    {
+        return Ok(value.clone());
+    }
+    let mut text = Text::default();
+    args.iter().try_for_each(|arg| text.push_value(&arg.eval(item)))?;
+    Ok(text.value())
+}
+
 type Args<'a> = [Cow<'a, Value>];
 
-fn apply(function: Function, args: &Args<'_>, semantics: Semantics) -> Value {
-    match function {
+fn apply(function: Function, args: &Args<'_>, semantics: Semantics) -> Result<Value, TooLarge> {
+    Ok(match function {
+        Function::Replace => return replace(args),
+        Function::Add if semantics == Semantics::Tanstack => {
+            return javascript_sum(&args[0], &args[1]);
+        }
         Function::Eq => equal(&args[0], &args[1], semantics),
         Function::Ne => not(&equal(&args[0], &args[1], semantics), semantics),
         Function::Gt => compared(args, semantics, Ordering::is_gt),
@@ -146,10 +192,6 @@ fn apply(function: Function, args: &Args<'_>, semantics: Semantics) -> Value {
             Semantics::Tanstack => matches!(*args[0], Value::Null),
         }),
         Function::IsUndefined => Value::Bool(matches!(*args[0], Value::Missing)),
-        Function::Array => Value::list(args.iter().map(|arg| (**arg).clone())),
-        Function::Object => Value::object(
-            args.chunks_exact(2).map(|pair| (javascript::text(&pair[0]), (*pair[1]).clone())),
-        ),
         Function::Get => args[1..].iter().fold((*args[0]).clone(), |value, step| {
             if value.is_nothing() { value } else { value.field(&javascript::text(step)) }
         }),
@@ -163,7 +205,7 @@ fn apply(function: Function, args: &Args<'_>, semantics: Semantics) -> Value {
         }
         Function::Date | Function::Datetime | Function::Strftime => time(function, args, semantics),
         _ => text_function(function, args, semantics),
-    }
+    })
 }
 
 fn is_unknown(a: &Value, b: &Value) -> bool {
@@ -245,15 +287,22 @@ fn float_arithmetic(function: Function, a: f64, b: f64) -> Value {
     }
 }
 
-fn javascript_arithmetic(function: Function, a: &Value, b: &Value) -> Value {
+/// A text if one of them is no number.
+fn javascript_sum(a: &Value, b: &Value) -> Result<Value, TooLarge> {
     let is_text = |value: &Value| {
         matches!(value, Value::Text(_) | Value::Rope(_) | Value::List(_) | Value::Object(_))
     };
-    if function == Function::Add && (is_text(a) || is_text(b)) {
-        let text =
-            |value: &Value| if value.is_nothing() { "0".into() } else { javascript::text(value) };
-        return Value::from(text(a) + &text(b));
+    if !is_text(a) && !is_text(b) {
+        return Ok(javascript_arithmetic(Function::Add, a, b));
     }
+    let mut text = Text::default();
+    for value in [a, b] {
+        if value.is_nothing() { text.push("0")? } else { text.push_value(value)? }
+    }
+    Ok(text.value())
+}
+
+fn javascript_arithmetic(function: Function, a: &Value, b: &Value) -> Value {
     let is_zero = matches!(b, Value::Missing | Value::Null | Value::Int(0));
     if function == Function::Divide && !is_zero {
         return Value::number(javascript::number(a) / javascript::number(b));
@@ -298,7 +347,6 @@ fn time(function: Function, args: &Args<'_>, semantics: Semantics) -> Value {
 fn text_function(function: Function, args: &Args<'_>, semantics: Semantics) -> Value {
     let text = |index: usize| args.get(index).and_then(|arg| arg.as_text());
     match function {
-        Function::Concat => concat(args),
         Function::Length => length(&args[0], semantics),
         Function::Like | Function::Ilike => liked(function, args, semantics),
         Function::Upper | Function::Lower | Function::Trim => match text(0) {
@@ -318,24 +366,16 @@ fn text_function(function: Function, args: &Args<'_>, semantics: Semantics) -> V
                 _ => text.contains(&*part),
             })
         }
-        Function::Replace => {
-            let (Some(text), Some(from), Some(to)) = (text(0), text(1), text(2)) else {
-                return Value::Null;
-            };
-            Value::from(text.replace(&*from, &to))
-        }
         Function::Substr => substr(args),
         _ => Value::Null,
     }
 }
 
-fn concat(args: &Args<'_>) -> Value {
-    if let [only] = args
-        && let Value::Text(_) | Value::Rope(_) = **only
-    {
-        return (**only).clone();
+fn replace(args: &Args<'_>) -> Result<Value, TooLarge> {
+    match [0, 1, 2].map(|index| args[index].as_text()) {
+        [Some(text), Some(from), Some(to)] => bounded::replace(&text, &from, &to),
+        _ => Ok(Value::Null),
     }
-    Value::from(args.iter().map(|arg| javascript::text(arg)).collect::<String>())
 }
 
 fn length(value: &Value, semantics: Semantics) -> Value {
@@ -360,10 +400,11 @@ fn liked(function: Function, args: &Args<'_>, semantics: Semantics) -> Value {
     let (Some(text), Some(pattern)) = (args[0].as_text(), args[1].as_text()) else {
         return if semantics == Semantics::Sql { Value::Null } else { Value::Bool(false) };
     };
-    Value::Bool(match function {
+    let fits = match function {
         Function::Ilike => like::fits(&text.to_lowercase(), &pattern.to_lowercase(), semantics),
         _ => like::fits(&text, &pattern, semantics),
-    })
+    };
+    fits.map_or(Value::Null, Value::Bool)
 }
 
 /// From a character, counted from 1, and so many of them.
@@ -395,7 +436,7 @@ mod tests {
             _ => Expr::Const(value.clone()),
         };
         let args: Vec<_> = values.iter().map(missing).collect();
-        call(function, &args, semantics, &Item::new())
+        call(function, &args, semantics, &Item::new()).unwrap()
     }
 
     /// One row: call, what SQL says, what JavaScript says.

@@ -1,9 +1,9 @@
 //! Patterns: `%` stands for any text, `_` for one character, all else for itself.
 
-use crate::Semantics;
+use crate::{Semantics, caps::PATTERN_LOOKS_MAX};
 
-/// Whether the whole text fits the pattern.
-pub(super) fn fits(text: &str, pattern: &str, semantics: Semantics) -> bool {
+/// Whether the whole text fits the pattern; nothing if that takes too long to say.
+pub(super) fn fits(text: &str, pattern: &str, semantics: Semantics) -> Option<bool> {
     match semantics {
         Semantics::Sql => {
             let (text, pattern): (Vec<_>, Vec<_>) =
@@ -19,12 +19,14 @@ pub(super) fn fits(text: &str, pattern: &str, semantics: Semantics) -> bool {
     }
 }
 
-/// Linear in practice, and never worse than the product of both lengths.
-fn fits_units<T: PartialEq>(text: &[T], pattern: &[T], any: &T, one: &T) -> bool {
+/// Linear in practice. What would take the product of both lengths is given up.
+fn fits_units<T: PartialEq>(text: &[T], pattern: &[T], any: &T, one: &T) -> Option<bool> {
+    let mut looks = PATTERN_LOOKS_MAX.saturating_mul(text.len() + pattern.len());
     let (mut t, mut p) = (0, 0);
     // Where the last `%` stands, and where the text it stands for ends so far.
     let mut last_any: Option<(usize, usize)> = None;
     while t < text.len() {
+        looks = looks.checked_sub(1)?;
         match pattern.get(p) {
             Some(unit) if unit == any => {
                 last_any = Some((p, t));
@@ -40,11 +42,11 @@ fn fits_units<T: PartialEq>(text: &[T], pattern: &[T], any: &T, one: &T) -> bool
                     t = end + 1;
                     p = at + 1;
                 }
-                None => return false,
+                None => return Some(false),
             },
         }
     }
-    pattern[p..].iter().all(|unit| unit == any)
+    Some(pattern[p..].iter().all(|unit| unit == any))
 }
 
 #[cfg(test)]
@@ -71,7 +73,18 @@ mod tests {
             ("a\\b", "a\\b", true),
             (&"a".repeat(10_000), &"%a".repeat(50), true),
         ] {
-            assert_eq!(fits(text, pattern, Semantics::Sql), expected, "{text} like {pattern}");
+            let fitted = fits(text, pattern, Semantics::Sql);
+            assert_eq!(fitted, Some(expected), "{text} like {pattern}");
+        }
+    }
+
+    #[test]
+    fn a_pattern_that_looks_too_often_is_given_up() {
+        for semantics in [Semantics::Sql, Semantics::Tanstack] {
+            let text = "a".repeat(100_000);
+            let pattern = |len| format!("%{}b", "a".repeat(len));
+            assert_eq!(fits(&text, &pattern(50_000), semantics), None);
+            assert_eq!(fits(&text, &pattern(PATTERN_LOOKS_MAX / 2), semantics), Some(false));
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Expressions, resolved: names have become numbers, and what is constant has been worked out.
 
+mod bounded;
 mod compile;
 mod functions;
 mod javascript;
@@ -96,11 +97,12 @@ impl Expr {
                 None => Cow::Borrowed(&MISSING),
             },
             Self::Row { slot } => match &item[*slot] {
-                Some(entry) => Cow::Owned(Value::Object(Arc::new(entry.record.to_tuple()))),
+                Some(entry) => Cow::Owned(whole_row(entry)),
                 None => Cow::Borrowed(&MISSING),
             },
             Self::Call { function, args, semantics } => {
-                Cow::Owned(functions::call(*function, args, *semantics, item))
+                let made = functions::call(*function, args, *semantics, item);
+                Cow::Owned(made.unwrap_or(Value::Null))
             }
         }
     }
@@ -137,6 +139,12 @@ impl Expr {
             Self::Call { args, .. } => args.iter_mut().for_each(|arg| arg.move_slots(to)),
         }
     }
+}
+
+/// A row as an object. Rows of rows of sub-queries double from one to the next.
+fn whole_row(entry: &Entry) -> Value {
+    let row = Value::Object(Arc::new(entry.record.to_tuple()));
+    if bounded::size(&row).is_ok() { row } else { Value::Null }
 }
 
 /// Steps through `null` stay `null`, steps to nowhere are missing.

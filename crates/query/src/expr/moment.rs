@@ -2,7 +2,7 @@
 
 use jiff::{Timestamp, civil, fmt::strtime, tz::TimeZone};
 
-use crate::value::Value;
+use crate::{caps::FORMAT_BYTES_MAX, value::Value};
 
 /// The moment that a value stands for: milliseconds since 1970, an RFC 3339 text, or a date.
 pub(super) fn read(value: &Value) -> Option<Timestamp> {
@@ -28,12 +28,22 @@ pub(super) fn datetime(moment: Timestamp) -> Value {
 
 /// As `strftime` has it; `null` if the format makes no sense.
 pub(super) fn format(format: &str, moment: Timestamp) -> Value {
+    if format.len() > FORMAT_BYTES_MAX {
+        return Value::Null;
+    }
     strtime::format(format, &moment.to_zoned(TimeZone::UTC)).map_or(Value::Null, Value::from)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_format_cannot_ask_for_ever_more() {
+        let year = |times: usize| format(&"%255Y".repeat(times), Timestamp::UNIX_EPOCH);
+        assert_eq!(year(4).as_text().map(|text| text.len()), Some(4 * 20));
+        assert_eq!(year(FORMAT_BYTES_MAX), Value::Null);
+    }
 
     #[test]
     fn moments_are_read_and_written_in_utc() {

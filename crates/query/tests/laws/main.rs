@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+mod bounds;
 mod choices;
 mod definitions;
 mod effects;
@@ -15,5 +16,6 @@ mod naive;
 mod optimistic;
 mod refusals;
 mod shape;
+mod sizes;
 mod values;
 mod world;

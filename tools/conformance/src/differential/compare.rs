@@ -1,6 +1,6 @@
 //! Where two conversations about one trace part ways.
 
-use std::fmt::Write;
+use std::{collections::BTreeSet, fmt::Write};
 
 use serde_json::Value;
 
@@ -26,27 +26,33 @@ pub(super) enum Blame {
     Replies,
     /// They have different rows for this query.
     Rows(String),
-    /// The left side has other rows for this query than it finds when asked anew.
-    Left(String),
+    /// The right side has other rows for this query than it finds when asked anew. If the left
+    /// side is believed about it, both sides have these.
+    Right(String),
     /// Whoever wrote the trace: both sides agree that it makes no sense.
     Trace,
 }
 
 const TEXT_SHOWN_MAX: usize = 4_000;
 
-/// Compares what both sides answered to `trace`.
+/// Compares what both sides answered to `trace`. About the `doubted` queries the left side is not
+/// believed; the right side must still agree with itself.
 pub(super) fn first_difference(
     trace: &Trace,
     left: &Conversation,
     right: &Conversation,
+    doubted: &BTreeSet<String>,
 ) -> Option<Difference> {
     let mut visible: Vec<(&str, Order)> = Vec::new();
     for (index, step) in trace.steps.iter().enumerate() {
-        match &step.role {
-            Role::Collection => visible.push((step.name(), Order::Any)),
-            Role::Query(order) | Role::Again { order, .. } => visible.push((step.name(), *order)),
-            Role::Refused | Role::Write => {}
-        }
+        let (asked, order) = match &step.role {
+            Role::Collection => (step.name(), Some(Order::Any)),
+            Role::Query(order) => (step.name(), Some(*order)),
+            Role::Again { first, order } => (first.as_str(), Some(*order)),
+            Role::Refused | Role::Write => ("", None),
+        };
+        let is_believed = !doubted.contains(asked);
+        visible.extend(order.filter(|_| is_believed).map(|order| (step.name(), order)));
         // The first line starts over; then there are two for each command.
         let reply = pair(left, right, 2 * index + 1);
         let dump = pair(left, right, 2 * index + 2);
@@ -116,13 +122,9 @@ fn compare_dumps(
             .map_err(|what| (Blame::Rows((*name).to_owned()), what))?;
     }
     let Role::Again { first, order } = &step.role else { return Ok(()) };
-    let blames = [Blame::Left(first.clone()), Blame::Rows(first.clone())];
-    for (blame, side) in blames.into_iter().zip([&left, &right]) {
-        let rows = &side["rows"];
-        compare_rows(first, *order, [("kept", &rows[first]), ("asked anew", &rows[step.name()])])
-            .map_err(|what| (blame, what))?;
-    }
-    Ok(())
+    let rows = &right["rows"];
+    compare_rows(first, *order, [("kept", &rows[first]), ("asked anew", &rows[step.name()])])
+        .map_err(|what| (Blame::Right(first.clone()), what))
 }
 
 /// Whether the left side is wrong about `first` in its last dump, and the right side is not: asked

@@ -130,7 +130,7 @@ impl Driver {
         let (id, rows) = self.db.watch(&read(ir)?).map_err(|error| query_error(&error))?;
         self.listeners.insert(id, (name, Words::Effects));
         if !skips_initial && !rows.is_empty() {
-            self.tell(Published { queries: vec![(id, rows)], collections: Vec::new() });
+            self.tell(Published { queries: vec![(id, rows)], ..Published::default() });
         }
         Ok(())
     }

@@ -1,13 +1,19 @@
 //! Queries written in Rust.
 
+mod column;
+mod function;
+
 use std::marker::PhantomData;
 
 use smol_str::SmolStr;
 
+pub use self::{
+    column::Column,
+    function::{Case, all, any, concat, list, object, when},
+};
 use crate::{
     ir::{Expr, Form, Include, Join, JoinKind, Order, Query, Rows, Source, View},
     row::Row,
-    value::Value,
 };
 
 /// All rows of the collection that is called like their type.
@@ -200,150 +206,6 @@ fn included(query: impl Into<Query>, form: Form) -> Expr {
     Expr::Include(Box::new(Include { query: query.into(), form }))
 }
 
-/// A column of a row type.
-#[derive(Debug)]
-pub struct Column<R, T> {
-    name: &'static str,
-    of: PhantomData<fn() -> (R, T)>,
-}
-
-impl<R, T> Clone for Column<R, T> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<R, T> Copy for Column<R, T> {}
-
-impl<R, T> Column<R, T> {
-    /// The column of this name.
-    #[must_use]
-    pub const fn new(name: &'static str) -> Self {
-        Self { name, of: PhantomData }
-    }
-
-    /// Its name.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        self.name
-    }
-
-    /// The column of the source that the query calls so.
-    #[must_use]
-    pub fn of(self, alias: &str) -> Expr {
-        Expr::path([alias, self.name])
-    }
-}
-
-impl<R: Row, T> From<Column<R, T>> for Expr {
-    fn from(column: Column<R, T>) -> Self {
-        column.of(R::NAME)
-    }
-}
-
-impl<T: Into<Value>> From<T> for Expr {
-    fn from(value: T) -> Self {
-        Self::Val(value.into())
-    }
-}
-
-macro_rules! methods {
-    ($($(#[$doc:meta])* $name:ident($($arg:ident),*) = $function:literal;)*) => {
-        methods!(@ [Expr] [] $($(#[$doc])* $name($($arg),*) = $function;)*);
-        methods!(@ [Column<R, T>] [R: Row, T] $($(#[$doc])* $name($($arg),*) = $function;)*);
-    };
-    (@ [$type:ty] [$($generics:tt)*]
-        $($(#[$doc:meta])* $name:ident($($arg:ident),*) = $function:literal;)*
-    ) => {
-        impl<$($generics)*> $type {
-            $(
-                $(#[$doc])*
-                #[must_use]
-                pub fn $name(self $(, $arg: impl Into<Expr>)*) -> Expr {
-                    Expr::call($function, [self.into() $(, $arg.into())*])
-                }
-            )*
-
-            /// Whether it is one of these.
-            #[must_use]
-            pub fn one_of<V: Into<Value>>(self, values: impl IntoIterator<Item = V>) -> Expr {
-                let list = Value::list(values.into_iter().map(Into::into));
-                Expr::call("in", [self.into(), Expr::Val(list)])
-            }
-
-            /// Smallest first.
-            #[must_use]
-            pub fn asc(self) -> Order {
-                Order::by(self)
-            }
-
-            /// Largest first.
-            #[must_use]
-            pub fn desc(self) -> Order {
-                Order { is_descending: true, ..Order::by(self) }
-            }
-        }
-
-        /// Whether it does not hold.
-        impl<$($generics)*> std::ops::Not for $type {
-            type Output = Expr;
-
-            fn not(self) -> Expr {
-                Expr::call("not", [self.into()])
-            }
-        }
-
-        impl<$($generics)*> From<$type> for Order {
-            fn from(operand: $type) -> Self {
-                Self::by(operand)
-            }
-        }
-    };
-}
-
-methods! {
-    /// Whether both are equal.
-    eq(other) = "eq";
-    /// Whether both are there and not equal.
-    ne(other) = "ne";
-    /// Whether it is greater.
-    gt(other) = "gt";
-    /// Whether it is greater or equal.
-    gte(other) = "gte";
-    /// Whether it is less.
-    lt(other) = "lt";
-    /// Whether it is less or equal.
-    lte(other) = "lte";
-    /// Whether both hold.
-    and(other) = "and";
-    /// Whether one of both holds.
-    or(other) = "or";
-    /// Whether there is no value.
-    is_null() = "isNull";
-    /// Whether the text fits a pattern of `%` and `_`.
-    like(pattern) = "like";
-    /// Whether the text fits a pattern, whatever the case.
-    ilike(pattern) = "ilike";
-    /// The sum of both.
-    plus(other) = "add";
-    /// The difference of both.
-    minus(other) = "subtract";
-    /// The product of both.
-    times(other) = "multiply";
-    /// The quotient of both.
-    divided_by(other) = "divide";
-    /// The text in capitals.
-    upper() = "upper";
-    /// The text in small letters.
-    lower() = "lower";
-    /// How long the text or list is.
-    length() = "length";
-    /// This, or the other if there is no value.
-    or_else(other) = "coalesce";
-    /// A member of an object or list.
-    get(name) = "get";
-}
-
 macro_rules! aggregates {
     ($($(#[$doc:meta])* $name:ident = $function:literal;)*) => {$(
         $(#[$doc])*
@@ -382,22 +244,4 @@ pub fn count_rows() -> Expr {
 #[must_use]
 pub fn meta(alias: &str, name: &str) -> Expr {
     Expr::Ref(vec![SmolStr::new(alias), SmolStr::new(name)])
-}
-
-impl Order {
-    fn by(expr: impl Into<Expr>) -> Self {
-        Self { expr: expr.into(), is_descending: false, is_nulls_last: false, folds_case: false }
-    }
-
-    /// Rows without a value come last.
-    #[must_use]
-    pub fn nulls_last(self) -> Self {
-        Self { is_nulls_last: true, ..self }
-    }
-
-    /// Texts that differ in case only count as equal.
-    #[must_use]
-    pub fn ignoring_case(self) -> Self {
-        Self { folds_case: true, ..self }
-    }
 }
