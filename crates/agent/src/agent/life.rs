@@ -212,6 +212,7 @@ impl Life {
             calls: BTreeMap::new(),
             chunker,
             flushed: next_chunk,
+            written: 0,
             deadline,
             cancelled: None,
             notes: Notes::default(),
@@ -266,10 +267,12 @@ impl Life {
         let first = turns.last().map_or(0, |turn| turn.step.first_chunk);
         let found = chunks_of(&self.log, &self.address, &generation.id, first).await?;
         // What a compaction forgot was before this attempt.
-        let (dead, next_chunk) = (found.0, found.1.max(first));
+        let next_chunk = found.next.max(first);
+        let dead = found.last;
         let left = Left { dead, was_released: self.was_released, was_forked: self.was_forked };
         let plan = self.core.plan.clone();
         let mut work = self.work_on(generation, next_chunk);
+        work.written = found.count;
         for turn in turns {
             work.take_up(turn)?;
         }

@@ -119,14 +119,23 @@ impl Rows {
     }
 }
 
-/// The chunks of a generation that the stream holds, from `first` on, and the first place that
-/// never had one.
+/// The chunks of a generation that a stream holds.
+pub(super) struct Chunks {
+    /// How many there are.
+    pub(super) count: u64,
+    /// Those of the last attempt, first to last.
+    pub(super) last: Vec<u64>,
+    /// The first place that never had one.
+    pub(super) next: u64,
+}
+
+/// The chunks of a generation that the stream holds; the last attempt has those from `first` on.
 pub(super) async fn chunks_of(
     log: &Arc<dyn Log>,
     address: &Address,
     generation: &str,
     first: u64,
-) -> Result<(Vec<u64>, u64), AgentError> {
+) -> Result<Chunks, AgentError> {
     let (mut alive, mut next) = (BTreeSet::new(), 0);
     let mut from = ReadFrom::Start;
     loop {
@@ -141,7 +150,8 @@ pub(super) async fn chunks_of(
             };
         }
         if chunk.freshness != Freshness::Behind {
-            return Ok((alive.into_iter().filter(|index| *index >= first).collect(), next));
+            let last = alive.range(first..).copied().collect();
+            return Ok(Chunks { count: alive.len() as u64, last, next });
         }
         from = ReadFrom::At(chunk.next);
     }

@@ -22,7 +22,7 @@ use crate::{
     conversation::{args_of, call_row_id, parts_of, put_answer},
     journal::{Flight, Journal, JournalError, Writes},
     rows::{
-        CallStatus, CancelledBy, Chunk, Effect, Generation, GenerationStatus, Message, Role,
+        CallStatus, CancelledBy, Effect, Generation, GenerationStatus, Message, Role,
         Step as StepRow, StepStatus, ToolCall, now,
     },
     stream::Chunker,
@@ -43,6 +43,8 @@ pub(super) struct Work<'a> {
     pub(super) chunker: Chunker,
     /// Chunks before this one are on their way or written.
     pub(super) flushed: u64,
+    /// Chunks that are there, of all its turns.
+    pub(super) written: u64,
     pub(super) deadline: Option<UnixMs>,
     pub(super) cancelled: Option<Cancelled>,
     pub(super) notes: Notes,
@@ -128,9 +130,7 @@ impl Work<'_> {
 
     /// The same step once more: what the attempt before has said was never said.
     pub(super) fn begin_attempt(&mut self, is_failure: bool, dead: &[u64], writes: &mut Writes) {
-        for index in dead {
-            writes.delete_chunk(&Chunk::id_of(&self.generation.id, *index));
-        }
+        self.delete_chunks(dead.iter().rev().copied(), writes);
         self.chunker = Chunker::new(&self.generation.id, self.flushed);
         let (flushed, started_at) = (self.flushed, now(&self.core.sys));
         let Some(step) = &mut self.step else { return };
@@ -139,6 +139,25 @@ impl Work<'_> {
         step.first_chunk = flushed;
         step.started_at = started_at;
         writes.update(step);
+    }
+
+    /// Chunks of an attempt that died, from the last to the first.
+    pub(super) fn delete_chunks(
+        &mut self,
+        from_last: impl ExactSizeIterator<Item = u64>,
+        writes: &mut Writes,
+    ) {
+        self.written = self.written.saturating_sub(from_last.len() as u64);
+        writes.delete_chunks(&self.generation.id, from_last);
+    }
+
+    /// Writes what the model has said since the last time.
+    pub(super) fn write_chunks(&mut self, writes: &mut Writes) {
+        for chunk in self.chunker.drain() {
+            writes.insert(&chunk);
+            self.written += 1;
+        }
+        self.flushed = self.chunker.next_index();
     }
 
     fn end(&mut self, done: &Done, writes: &mut Writes) {
@@ -195,10 +214,7 @@ impl Work<'_> {
         }
         let before = self.machine.messages().len();
         self.feed(input)?;
-        for chunk in self.chunker.drain() {
-            writes.insert(&chunk);
-        }
-        self.flushed = self.chunker.next_index();
+        self.write_chunks(&mut writes);
         self.write_message(before, &mut writes);
         let now = now(&self.core.sys);
         let notes = std::mem::take(&mut self.notes);
@@ -218,9 +234,8 @@ impl Work<'_> {
     /// What was said so far was never said.
     pub(super) fn drop_partial(&mut self, writes: &mut Writes) {
         let first = self.step.as_ref().map_or(self.flushed, |step| step.first_chunk);
-        for index in first..self.flushed {
-            writes.delete_chunk(&Chunk::id_of(&self.generation.id, index));
-        }
+        let said: Vec<_> = (first..self.flushed).rev().collect();
+        self.delete_chunks(said.into_iter(), writes);
         self.chunker = Chunker::new(&self.generation.id, self.flushed);
         if let Some(step) = &mut self.step {
             step.first_chunk = self.flushed;
