@@ -114,8 +114,10 @@ impl Work<'_> {
         }
     }
 
-    /// Who has stopped the generation, or what.
+    /// Who has stopped the generation, or what. Everybody asks before it waits for something, so
+    /// this is also where it is told what the agent is doing.
     pub(super) fn is_stopped(&mut self) -> Option<Cancelled> {
+        self.tell_activity();
         let generation = &self.generation;
         if let Some(stop) = self.news.stop_of(&generation.id, generation.read_up_to) {
             return Some(Cancelled { by: CancelledBy::User, reason: stop.reason });
@@ -243,8 +245,7 @@ impl Work<'_> {
         let silent_at = heard_at + self.core.silence_max;
         let clock = &self.core.sys.clock;
         let over = self.deadline.map(|at| clock.elapsed() + at.since(clock.unix_ms()));
-        let is_waiting =
-            flights.len() < FLIGHTS_MAX && self.chunker.is_worth_writing(self.written);
+        let is_waiting = flights.len() < FLIGHTS_MAX && self.chunker.is_worth_writing(self.written);
         let flush_at =
             pending.since.filter(|_| is_waiting).map(|at| at + self.core.flush_patience());
         [over, flush_at].into_iter().flatten().fold(silent_at, Duration::min)

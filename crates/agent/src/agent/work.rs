@@ -16,8 +16,9 @@ use chat::{
     machine::{Input, Machine, Step},
 };
 use sys::{Cancellation, UnixMs};
+use tokio::sync::watch;
 
-use super::{core::Core, news::News};
+use super::{Activity, core::Core, news::News};
 use crate::{
     conversation::{args_of, call_row_id, parts_of, put_answer},
     journal::{Flight, Journal, JournalError, Writes},
@@ -50,6 +51,11 @@ pub(super) struct Work<'a> {
     pub(super) notes: Notes,
     /// What the model was last asked.
     pub(super) asked: Option<Arc<Request>>,
+    /// The request that this generation answers, until it has.
+    pub(super) request: Option<String>,
+    /// The last message that it wrote, while a request waits for its answer.
+    pub(super) said: Option<Message>,
+    pub(super) activity: &'a watch::Sender<Activity>,
 }
 
 /// Why a generation does not go on here.
@@ -184,6 +190,13 @@ impl Work<'_> {
                 Some("ended in a way that this version does not know".to_owned()),
             ),
         };
+        // What was said last turns out to be the answer: no turn comes after its calls.
+        if let (GenerationStatus::Completed, Some(request), Some(mut said)) =
+            (status, self.request.take(), self.said.take())
+        {
+            said.in_reply_to = Some(request);
+            writes.update(&said);
+        }
         generation.status = status;
         generation.error = error;
         generation.updated_at.clone_from(&now);
@@ -250,6 +263,8 @@ impl Work<'_> {
         let Some(message) = new.find(|message| message.id.as_str() == step.id) else { return };
         let now = now(&self.core.sys);
         let (content, parts) = parts_of(message);
+        let is_answer = || matches!(self.machine.next_step(), Step::Done(Done::Finished { .. }));
+        let in_reply_to = self.request.take_if(|_| is_answer());
         let row = Message {
             id: step.id.clone(),
             role: Role::Assistant,
@@ -259,10 +274,11 @@ impl Work<'_> {
             target_agent: None,
             generation_id: Some(self.generation.id.clone()),
             request_id: None,
-            in_reply_to: None,
+            in_reply_to,
             created_at: now.clone(),
         };
         writes.insert(&row);
+        self.said = self.request.is_some().then(|| row.clone());
         self.calls.clear();
         for (index, call) in message.calls().enumerate() {
             let mut row = self.call_row(call_row_id(&row.id, index), call, &now);
@@ -321,6 +337,39 @@ impl Work<'_> {
             self.chunker.take(event);
         }
         Ok(events)
+    }
+
+    /// Says what the agent is doing: it works, or it only waits for calls that others make or
+    /// decide on.
+    pub(super) fn tell_activity(&self) {
+        let is_open = |row: &&ToolCall| !row.status.is_terminal();
+        let runs_here = |row: &ToolCall| row.status == CallStatus::Executing && self.is_ours(row);
+        let mut open = self.calls.values().filter(is_open).peekable();
+        let waits = open.peek().is_some() && !open.any(runs_here);
+        let doing = match waits {
+            true => Activity::Waiting { until: self.waits_until() },
+            false => Activity::Busy,
+        };
+        self.activity.send_if_modified(|before| {
+            let is_new = *before != doing;
+            *before = doing;
+            is_new
+        });
+    }
+
+    /// When it goes on at the latest, even if nobody answers.
+    fn waits_until(&self) -> Option<UnixMs> {
+        let others = self.calls.values().filter_map(|row| {
+            let since = match row.status {
+                CallStatus::Pending => Some(&row.updated_at),
+                CallStatus::Executing => row.started_at.as_ref().or(Some(&row.updated_at)),
+                _ => None,
+            };
+            let since: wire::Timestamp = since?.parse().ok()?;
+            let time_max = self.machine.tools().get(&row.name)?.spec().time_max;
+            Some(UnixMs::new(since.unix_ms()).plus(time_max))
+        });
+        others.chain(self.deadline).min()
     }
 
     /// A generation that was begun too often without getting anywhere.

@@ -31,7 +31,7 @@ async fn write_chunks(session: &Session, generation: &str, indexes: Range<u64>) 
         Draft::insert("chunk".parse().unwrap(), chunk.id.parse().unwrap(), value)
     });
     let messages = state::transaction(&"by-hand".parse().unwrap(), drafts).unwrap();
-    session.log.append(&session.address, Append::messages(messages)).await.unwrap();
+    let _ = session.log.append(&session.address, Append::messages(messages)).await.unwrap();
 }
 
 /// Whoever reads shows a begin of what an attempt has said, at every message of the stream.
