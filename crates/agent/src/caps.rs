@@ -72,6 +72,41 @@ pub const CHUNK_WRITES_MAX: usize = 8;
 /// Chunks that may wait for their turn; the run waits then.
 pub const CHUNKS_WAITING_MAX: usize = 256;
 
+/// Chunks of one generation, as long as 4 KB each can hold what it says: chunks grow as they become
+/// many.
+pub const CHUNKS_PER_GENERATION_MAX: u64 = 10_000;
+/// So many chunks of a generation are written as soon as they can be, however small.
+pub const CHUNKS_SMALL_MAX: u64 = 4_000;
+/// Those up to this one have [`CHUNK_BYTES_MIDDLE`] on average, those beyond it
+/// [`CHUNK_BYTES_LARGE`].
+pub const CHUNKS_MIDDLE_MAX: u64 = 6_500;
+/// Bytes that a chunk waits for once its generation has [`CHUNKS_SMALL_MAX`].
+pub const CHUNK_BYTES_MIDDLE: usize = 128;
+/// Bytes that a chunk waits for once its generation has [`CHUNKS_MIDDLE_MAX`].
+pub const CHUNK_BYTES_LARGE: usize = 2 * 1024;
+/// Bytes that wait for no more, however many chunks they are of.
+pub const CHUNKS_WAITING_BYTES_MAX: usize = 64 * 1024;
+/// Rows that are deleted by one append.
+pub const DELETES_PER_APPEND_MAX: usize = 10_000;
+/// Chunks that are written by one append.
+pub const CHUNKS_PER_APPEND_MAX: usize = 1_000;
+
+// One turn, however long and of however many blocks, fits into what is left for large chunks.
+const _: () = assert!(
+    CHUNKS_MIDDLE_MAX
+        + (AGENT_TURN_BYTES_MAX / CHUNK_BYTES_LARGE) as u64
+        + (chat::caps::BLOCKS_PER_TURN_MAX + 2 * chat::caps::CALLS_PER_TURN_MAX) as u64
+        <= CHUNKS_PER_GENERATION_MAX
+);
+const _: () = assert!(CHUNKS_SMALL_MAX < CHUNKS_MIDDLE_MAX);
+// A chunk that is full and one that has just begun are large on average.
+const _: () = assert!(2 * CHUNK_BYTES_LARGE <= CHUNK_BYTES_MAX);
+const _: () = assert!(CHUNKS_WAITING_BYTES_MAX < TEXT_WAITING_BYTES_MAX);
+const _: () = assert!(DELETES_PER_APPEND_MAX < wire::caps::APPEND_MESSAGES_MAX);
+// Ids, written twice, are a kilobyte at most; a character is six bytes of JSON at most.
+const _: () = assert!(DELETES_PER_APPEND_MAX * 1024 < wire::caps::APPEND_BYTES_MAX);
+const _: () =
+    assert!(CHUNKS_PER_APPEND_MAX * (6 * CHUNK_BYTES_MAX + 2048) < wire::caps::APPEND_BYTES_MAX);
 const _: () = assert!(HEARTBEATS_PER_LEASE >= 2 && RETRIES_PER_LEASE > HEARTBEATS_PER_LEASE);
 const _: () = assert!(DRAIN_DURATION_DEFAULT.as_secs() < REQUEST_PATIENCE_DEFAULT.as_secs());
 const _: () = assert!(KEYS_PAUSE.as_secs() < KEYS_LIFE.as_secs());

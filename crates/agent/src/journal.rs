@@ -11,7 +11,10 @@ use state::{Draft, Json, TxId};
 use sys::{Cancellation, Sys};
 use wire::{Address, Epoch, Messages, Producer, ProducerId, ProducerSeq};
 
-use crate::rows::{Chunk, Runner, now};
+use crate::{
+    caps::DELETES_PER_APPEND_MAX,
+    rows::{Chunk, Runner, now},
+};
 
 /// Something could not be written. Nothing of it was, unless it is said.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -51,9 +54,17 @@ pub(crate) struct Journal {
     cancellation: Cancellation,
 }
 
-/// Rows that are written together, or not at all.
+/// Rows that are written together, or not at all. Only if so many chunks are deleted that one
+/// append cannot hold them, they go before the rest, the last one first.
 #[derive(Debug, Default)]
-pub(crate) struct Writes(Vec<Result<Draft, String>>);
+pub(crate) struct Writes {
+    /// From the last chunk to the first, so that whoever reads some of them shows a begin.
+    deletes: Vec<Drafted>,
+    rows: Vec<Drafted>,
+}
+
+/// A draft, or why there is none.
+type Drafted = Result<Draft, String>;
 
 impl Writes {
     /// A new row.
@@ -66,18 +77,40 @@ impl Writes {
         self.push::<R>(row, Draft::update);
     }
 
-    /// A chunk that was never said.
-    pub(crate) fn delete_chunk(&mut self, id: &str) {
-        let names = || Some(Draft::delete(Chunk::NAME.parse().ok()?, id.parse().ok()?));
-        self.0.push(names().ok_or_else(|| format!("{id:?} cannot be a key")));
+    /// Chunks that were never said, from the last to the first.
+    pub(crate) fn delete_chunks(
+        &mut self,
+        generation: &str,
+        from_last: impl IntoIterator<Item = u64>,
+    ) {
+        self.deletes.extend(from_last.into_iter().map(|index| {
+            let id = Chunk::id_of(generation, index);
+            let names = || Some(Draft::delete(Chunk::NAME.parse().ok()?, id.parse().ok()?));
+            names().ok_or_else(|| format!("{id:?} cannot be a key"))
+        }));
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.deletes.is_empty() && self.rows.is_empty()
     }
 
     fn push<R: Row>(&mut self, row: &R, draft: fn(state::TypeName, state::Key, Json) -> Draft) {
-        self.0.push(encode(row).map(|(name, key, value)| draft(name, key, value)));
+        self.rows.push(encode(row).map(|(name, key, value)| draft(name, key, value)));
+    }
+
+    /// What goes into each append; the rows are in the last.
+    fn appends(self) -> Vec<Vec<Drafted>> {
+        let mut appends = vec![Vec::new()];
+        for delete in self.deletes {
+            match appends.last_mut() {
+                Some(last) if last.len() < DELETES_PER_APPEND_MAX => last.push(delete),
+                _ => appends.push(vec![delete]),
+            }
+        }
+        if let Some(last) = appends.last_mut() {
+            last.extend(self.rows);
+        }
+        appends
     }
 }
 
@@ -128,23 +161,32 @@ impl Journal {
     }
 
     /// Writes rows, and waits until they last.
-    pub(crate) async fn commit(&mut self, writes: Writes) -> Result<TxId, JournalError> {
-        let txid = self.txid()?;
-        self.append(writes)?.await?;
-        Ok(txid)
+    pub(crate) async fn commit(&mut self, writes: Writes) -> Result<(), JournalError> {
+        self.append(writes)?.await
     }
 
     /// The same, unless there is nothing to write.
     pub(crate) async fn commit_some(&mut self, writes: Writes) -> Result<(), JournalError> {
-        if !writes.is_empty() {
-            self.commit(writes).await?;
+        if writes.is_empty() {
+            return Ok(());
         }
-        Ok(())
+        self.commit(writes).await
     }
 
     /// Begins to write rows. Appends last in the order in which they were begun.
     pub(crate) fn append(&mut self, writes: Writes) -> Result<Flight, JournalError> {
-        let drafts: Result<Vec<_>, _> = writes.0.into_iter().collect();
+        let appends = writes.appends().into_iter().map(|drafts| self.append_one(drafts));
+        let appends: Vec<_> = appends.collect::<Result<_, _>>()?;
+        Ok(Box::pin(async move {
+            for append in appends {
+                append.await?;
+            }
+            Ok(())
+        }))
+    }
+
+    fn append_one(&mut self, drafts: Vec<Drafted>) -> Result<Flight, JournalError> {
+        let drafts: Result<Vec<_>, _> = drafts.into_iter().collect();
         let drafts = drafts.map_err(JournalError::BadRow)?;
         let messages = state::transaction(&self.txid()?, drafts);
         let messages = messages.map_err(|error| JournalError::BadRow(error.to_string()))?;

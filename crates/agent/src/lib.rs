@@ -68,7 +68,9 @@ pub mod rows;
 mod stream;
 mod table;
 
-pub use agent::{Agent, AgentBuilder, AgentError, Flush, Partial, RunningAgent, SessionAgent};
+pub use agent::{
+    Activity, Agent, AgentBuilder, AgentError, Flush, Partial, RunningAgent, SessionAgent,
+};
 pub use contract::BrokenContract;
 pub use durable_chat::{DurableChat, DurableChatError, durable_chat};
 pub use durable_tool::{

@@ -44,6 +44,19 @@ const _: () = assert!(RESULT_BYTES_MAX < ACTION_BODY_BYTES_MAX);
 
 /// Agents of one process that run at a time, if nobody says; sessions beyond that wait their turn.
 pub const AGENTS_RUNNING_DEFAULT: usize = 256;
+/// Agents of one process that wait for somebody else, such as a person who decides or an executor
+/// elsewhere, if nobody says. They have no turn. If there are more, the one that has waited for
+/// longest is ended, and started again when its session moves.
+pub const AGENTS_WAITING_DEFAULT: usize = 4_096;
+/// How long an agent that was ended with its work undone is left alone if its session does not
+/// move; each time after that twice as long.
+pub const SHELF_PAUSE_FIRST: Duration = Duration::from_mins(10);
+/// And it grows no further than this.
+pub const SHELF_PAUSE_MAX: Duration = Duration::from_hours(24);
+/// Sessions that are left alone so; those beyond are looked at when all sessions are.
+pub const SHELVED_MAX: usize = 100_000;
+/// What jobs tell their owner that it has not heard yet.
+pub const JOB_NEWS_WAITING_MAX: usize = 64;
 /// Sessions that may wait for a turn; if there are more, all sessions are looked at again later.
 pub const SESSIONS_WAITING_MAX: usize = 10_000;
 /// How long an agent may have nothing to do before it is ended, if nobody says.

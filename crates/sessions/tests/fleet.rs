@@ -9,12 +9,20 @@ use std::{
     time::Duration,
 };
 
-use agent::{Agent, AgentError, rows::Generation, rows::GenerationStatus};
+use agent::{
+    Agent, AgentBuilder, AgentError,
+    rows::{self, CallStatus, Generation, GenerationStatus, Message, ToolCall},
+};
+use chat::Tool;
 use live::StreamDb;
 use log::{Log, MemoryLog};
-use providers::scripted::Scripted;
+use providers::scripted::{Order, Scripted, Turn};
+use serde_json::json;
 use sessions::{Actions, Deed, Fleet, FleetSettings, Say, SessionId};
-use sys::Sys;
+use sys::{
+    Sys, UnixMs,
+    disk::{SimDisk, SimFaults},
+};
 
 struct World {
     sys: Sys,
@@ -25,7 +33,8 @@ struct World {
 
 impl World {
     fn new() -> Self {
-        let sys = Sys::real();
+        let disk = SimDisk::new(1, SimFaults::default());
+        let sys = Sys::simulated(1, disk, UnixMs::new(1_000_000_000_000));
         let log: Arc<dyn Log> = Arc::new(MemoryLog::new(&sys));
         let actions = Actions::for_agent(&sys, log.clone(), "assistant");
         Self { sys, log, actions, started: Arc::default() }
@@ -47,6 +56,67 @@ impl World {
             }
         };
         Fleet::launch(&self.sys, self.log.clone(), "assistant", settings, start).unwrap()
+    }
+
+    /// A fleet of agents that are built so.
+    fn launch_of(
+        &self,
+        settings: FleetSettings,
+        build: impl Fn(&SessionId) -> AgentBuilder + Send + Sync + 'static,
+    ) -> Fleet {
+        let (sys, log, started) = (self.sys.clone(), self.log.clone(), self.started.clone());
+        let start = move |session: SessionId| {
+            started.fetch_add(1, Ordering::Relaxed);
+            let agent = build(&session).session(log.clone(), session.path().clone());
+            let sys = sys.clone();
+            async move { agent.start(&sys).await }
+        };
+        Fleet::launch(&self.sys, self.log.clone(), "assistant", settings, start).unwrap()
+    }
+
+    /// An agent that lets others measure, and then tells.
+    fn measuring(&self, time_max: Duration) -> AgentBuilder {
+        let turns = [Turn::new().call("measure", json!({})), Turn::new().text("Measured.")];
+        let script = turns.into_iter().collect();
+        let model = Scripted::ordered(script, Order::ByConversation, self.sys.clone());
+        let tool = Tool::builder("measure", "Runs elsewhere.").time_max(time_max);
+        Agent::builder("assistant").model(Arc::new(model)).tool(tool.client().unwrap())
+    }
+
+    async fn open(&self, session: &SessionId) -> StreamDb {
+        let db = StreamDb::builder(self.log.clone(), session.path().clone(), &self.sys);
+        let db = rows::session(db).open().unwrap();
+        db.ready().await.unwrap();
+        db
+    }
+
+    /// Waits until a session has asked somebody to measure.
+    async fn asked(&self, session: &SessionId) {
+        let calls = self.open(session).await.rows::<ToolCall>().unwrap();
+        let mut changes = calls.changes().unwrap();
+        while calls.is_empty() {
+            changes.next().await;
+        }
+    }
+
+    /// Somebody has measured.
+    async fn measure(&self, session: &SessionId) {
+        let db = self.open(session).await;
+        let calls = db.rows::<ToolCall>().unwrap();
+        let id = calls.rows()[0].id.clone();
+        let answered = calls.update(id.as_str(), |row| {
+            row.status = CallStatus::Completed;
+            row.result = Some(json!("3 mm"));
+        });
+        answered.unwrap().settled().await.unwrap();
+    }
+
+    fn started(&self) -> usize {
+        self.started.load(Ordering::Relaxed)
+    }
+
+    async fn rest(&self, time: Duration) {
+        self.sys.clock.sleep(time).await;
     }
 
     async fn say(&self, session: &SessionId, text: &str) {
@@ -80,7 +150,8 @@ async fn what_waits_and_what_comes_is_answered_by_few_at_a_time() {
     for session in &sessions {
         world.say(session, "hello").await;
     }
-    let settings = FleetSettings { running_max: 2, idle_max: Duration::from_secs(1) };
+    let idle_max = Duration::from_secs(1);
+    let settings = FleetSettings { running_max: 2, idle_max, ..FleetSettings::default() };
     let fleet = world.launch(settings, 0);
     for session in &sessions {
         world.answered(session, 1).await;
@@ -121,4 +192,111 @@ async fn what_is_done_is_left_alone() {
     world.sys.clock.sleep(Duration::from_secs(60)).await;
     fleet.shutdown().await;
     assert_eq!(world.started.load(Ordering::Relaxed), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn agents_that_only_wait_for_others_take_no_turn() {
+    let world = Arc::new(World::new());
+    let sessions = ids(4);
+    for session in &sessions {
+        world.say(session, "hello").await;
+    }
+    let settings = FleetSettings { running_max: 1, ..FleetSettings::default() };
+    let (inner, last) = (world.clone(), sessions[3].clone());
+    let fleet = world.launch_of(settings, move |session| match *session == last {
+        true => Agent::builder("assistant").model(Arc::new(Scripted::demo(inner.sys.clone()))),
+        false => inner.measuring(Duration::from_hours(24)),
+    });
+    world.answered(&sessions[3], 1).await;
+    for session in &sessions[..3] {
+        world.asked(session).await;
+    }
+    world.rest(Duration::from_hours(1)).await;
+    assert_eq!(world.started(), 4, "those that wait are not started again");
+    for session in &sessions[..3] {
+        world.measure(session).await;
+        world.answered(session, 1).await;
+    }
+    assert_eq!(world.started(), 4);
+    fleet.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_too_many_that_wait_the_first_makes_room_and_goes_on_when_its_session_moves() {
+    let world = Arc::new(World::new());
+    let sessions = ids(3);
+    let settings = FleetSettings { running_max: 1, waiting_max: 2, ..FleetSettings::default() };
+    let inner = world.clone();
+    let build = move |_: &SessionId| inner.measuring(Duration::from_hours(24));
+    let fleet = world.launch_of(settings, build);
+    for session in &sessions {
+        world.say(session, "hello").await;
+        world.asked(session).await;
+    }
+    world.rest(Duration::from_mins(5)).await;
+    assert_eq!(world.started(), 3, "what it writes itself does not start it again");
+    // The first has made room; the second still waits.
+    world.measure(&sessions[1]).await;
+    world.answered(&sessions[1], 1).await;
+    assert_eq!(world.started(), 3);
+    world.measure(&sessions[0]).await;
+    world.answered(&sessions[0], 1).await;
+    assert_eq!(world.started(), 4);
+    fleet.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_made_room_goes_on_when_its_time_is_over() {
+    let world = Arc::new(World::new());
+    let session = &ids(1)[0];
+    let settings = FleetSettings { running_max: 1, waiting_max: 0, ..FleetSettings::default() };
+    let inner = world.clone();
+    let build = move |_: &SessionId| inner.measuring(Duration::from_mins(3));
+    let fleet = world.launch_of(settings, build);
+    world.say(session, "hello").await;
+    let began = world.sys.clock.elapsed();
+    // The model is told that nobody has measured.
+    world.answered(session, 1).await;
+    let took = world.sys.clock.elapsed() - began;
+    assert!((Duration::from_mins(3)..Duration::from_mins(4)).contains(&took), "{took:?}");
+    assert_eq!(world.started(), 2);
+    fleet.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_message_that_was_deleted_before_anybody_read_it_starts_no_agent() {
+    let world = World::new();
+    let session = &ids(1)[0];
+    world.say(session, "never mind").await;
+    let messages = world.open(session).await.rows::<Message>().unwrap();
+    let id = messages.rows()[0].id.clone();
+    messages.delete(id.as_str()).unwrap().settled().await.unwrap();
+    let fleet = world.launch(FleetSettings::default(), 0);
+    world.rest(Duration::from_hours(1)).await;
+    assert_eq!(world.started(), 0);
+    world.say(session, "hello").await;
+    world.answered(session, 1).await;
+    assert_eq!(world.started(), 1);
+    fleet.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_agent_that_finds_nothing_to_do_is_left_alone_for_longer_each_time() {
+    let world = World::new();
+    let session = &ids(1)[0];
+    world.say(session, "hello").await;
+    let sys = world.sys.clone();
+    // It never reads what is said to the other.
+    let fleet = world.launch_of(FleetSettings::default(), move |_| {
+        Agent::builder("somebody-else").model(Arc::new(Scripted::demo(sys.clone())))
+    });
+    world.rest(Duration::from_mins(9)).await;
+    assert_eq!(world.started(), 1);
+    world.rest(Duration::from_hours(24)).await;
+    assert!((4..=9).contains(&world.started()), "{} in a day", world.started());
+    let before = world.started();
+    world.say(session, "are you there?").await;
+    world.rest(Duration::from_secs(1)).await;
+    assert_eq!(world.started(), before + 1, "what moves is looked at");
+    fleet.shutdown().await;
 }

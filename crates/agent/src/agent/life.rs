@@ -18,7 +18,7 @@ use super::{
     Activity, AgentError,
     core::Core,
     news::News,
-    past::{Last, Past, chunks_of, runner_of},
+    past::{Last, Past, chunks_of, request_in, runner_of},
     recovery::Left,
     work::{Halt, Notes, Work},
 };
@@ -178,7 +178,9 @@ impl Life {
         self.read_up_to = Some(read_up_to);
         let mut writes = Writes::default();
         writes.insert(&generation);
+        let request = request_in(mail.iter().map(|(_, row)| row));
         let mut work = self.work_on(generation, 0);
+        work.request = request;
         let step = work.advance(&mut writes);
         work.journal.commit(writes).await?;
         Ok(work.run(step).await?)
@@ -212,10 +214,14 @@ impl Life {
             calls: BTreeMap::new(),
             chunker,
             flushed: next_chunk,
+            written: 0,
             deadline,
             cancelled: None,
             notes: Notes::default(),
             asked: None,
+            request: None,
+            said: None,
+            activity: &self.activity,
         }
     }
 
@@ -262,14 +268,16 @@ impl Life {
 
     /// Goes on with a generation that somebody has left unfinished.
     async fn go_on_with(&mut self, last: Last) -> Result<(), Ended> {
-        let Last { generation, turns } = last;
+        let Last { generation, request, said, turns } = last;
         let first = turns.last().map_or(0, |turn| turn.step.first_chunk);
         let found = chunks_of(&self.log, &self.address, &generation.id, first).await?;
         // What a compaction forgot was before this attempt.
-        let (dead, next_chunk) = (found.0, found.1.max(first));
+        let next_chunk = found.next.max(first);
+        let dead = found.last;
         let left = Left { dead, was_released: self.was_released, was_forked: self.was_forked };
         let plan = self.core.plan.clone();
         let mut work = self.work_on(generation, next_chunk);
+        (work.written, work.request, work.said) = (found.count, request, said);
         for turn in turns {
             work.take_up(turn)?;
         }

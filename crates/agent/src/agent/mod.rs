@@ -20,7 +20,7 @@ use std::{sync::Arc, time::Duration};
 use chat::{Model, Settings, Strategy, Tool, ToolChoice, Toolbox, machine::Plan};
 use live::{StreamDb, from};
 use log::Log;
-use sys::{Cancellation, Canceller, Sys, Task};
+use sys::{Cancellation, Canceller, Sys, Task, UnixMs};
 use tokio::sync::watch;
 use wire::Address;
 
@@ -251,9 +251,19 @@ impl AgentBuilder {
 
 /// What an agent is doing.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Activity {
+#[non_exhaustive]
+pub enum Activity {
+    /// It works: a model or a tool of this process is at it.
     Busy,
+    /// It has begun something, and only waits for others: a person who decides on a parked call, or
+    /// whoever executes a call elsewhere.
+    Waiting {
+        /// When it goes on at the latest, if there is such a time.
+        until: Option<UnixMs>,
+    },
+    /// Nothing is under way, and nothing waits in the inbox.
     Idle,
+    /// It has ended; why, if that was not asked for.
     Ended(Option<AgentError>),
 }
 
@@ -274,7 +284,7 @@ impl RunningAgent {
     /// # Errors
     /// If the agent has ended; why, if that was not asked for.
     pub async fn idle(&self) -> Result<(), AgentError> {
-        let rests = |activity: &Activity| !matches!(activity, Activity::Busy);
+        let rests = |activity: &Activity| matches!(activity, Activity::Idle | Activity::Ended(_));
         let mut activity = self.activity.clone();
         match activity.wait_for(rests).await.as_deref() {
             Ok(Activity::Ended(Some(error))) => Err(error.clone()),
@@ -282,7 +292,23 @@ impl RunningAgent {
         }
     }
 
-    /// Waits until it works, or has ended.
+    /// What it is doing.
+    #[must_use]
+    pub fn activity(&self) -> Activity {
+        self.activity.borrow().clone()
+    }
+
+    /// Waits until it does something else than this, and tells what.
+    pub async fn activity_after(&self, before: &Activity) -> Activity {
+        let mut watched = self.activity.clone();
+        match watched.wait_for(|now| now != before).await {
+            Ok(now) => now.clone(),
+            // Its task is gone without a word.
+            Err(_) => Activity::Ended(None),
+        }
+    }
+
+    /// Waits until it has something under way, or has ended.
     pub async fn busy(&self) {
         let works = |activity: &Activity| !matches!(activity, Activity::Idle);
         let _ = self.activity.clone().wait_for(works).await;

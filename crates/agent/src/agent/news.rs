@@ -54,10 +54,16 @@ impl News {
         self.stopped.retain(|(position, _)| *position > read_up_to);
     }
 
-    /// The first messages that wait, by position.
+    /// The first messages that wait, by position. A request waits alone: whoever asked gets an
+    /// answer of its own.
     pub(super) fn waiting(&mut self, count_max: usize) -> Vec<(u64, Message)> {
         self.take();
-        self.inbox.iter().take(count_max).cloned().collect()
+        let is_request = |(_, message): &&(u64, Message)| message.request_id.is_some();
+        let count = match self.inbox.front() {
+            Some(first) if is_request(&first) => 1,
+            _ => self.inbox.iter().take_while(|mail| !is_request(mail)).count(),
+        };
+        self.inbox.iter().take(count.min(count_max)).cloned().collect()
     }
 
     /// Waits until there may be messages.
@@ -114,6 +120,9 @@ impl News {
         let mut new: Vec<_> = rows_of::<Message>(changes).collect();
         // Within one batch rows come by their keys.
         new.sort_by_key(|(position, _)| *position);
+        for gone in deleted::<Message>(changes) {
+            self.inbox.retain(|(_, message)| message.id != gone.id);
+        }
         let last = self.inbox.back().map(|(position, _)| *position);
         let is_new = |(position, _): &(u64, Message)| last.is_none_or(|last| *position > last);
         self.inbox.extend(new.into_iter().filter(is_new));
@@ -128,6 +137,12 @@ impl News {
 fn answers_in(changes: &[live::Change]) -> Vec<ToolCall> {
     let is_over = |call: &ToolCall| call.status.is_terminal() || call.status == CallStatus::Parked;
     rows_of(changes).map(|(_, row)| row).filter(is_over).collect()
+}
+
+/// The rows that went.
+fn deleted<R: Row>(changes: &[live::Change]) -> impl Iterator<Item = &R> {
+    let gone = changes.iter().filter(|change| change.new.is_none());
+    gone.filter_map(|change| change.old.as_ref()?.record.as_typed::<R>())
 }
 
 /// The rows that came or changed, with their positions.

@@ -28,6 +28,10 @@ pub(super) struct Past {
 /// The last generation, with what it has written.
 pub(super) struct Last {
     pub(super) generation: Generation,
+    /// The request that it answers.
+    pub(super) request: Option<String>,
+    /// The last message that it wrote.
+    pub(super) said: Option<Message>,
     /// What each turn said, first to last.
     pub(super) turns: Vec<Turn>,
 }
@@ -60,8 +64,12 @@ impl Past {
             if let Some(before) = past.last.take() {
                 past.messages.extend(before.turns.into_iter().flat_map(|turn| turn.said));
             }
-            past.messages.extend(inbox.read_by(&generation));
-            past.last = Some(Last { generation, turns });
+            let read = || inbox.read_by(&generation);
+            past.messages.extend(read().flat_map(|row| message_of(row, &Calls::new())));
+            let request = request_in(read());
+            let said = turns.iter().rev().find_map(|turn| rows.messages.get(&turn.step.id));
+            let said = said.cloned();
+            past.last = Some(Last { generation, request, said, turns });
         }
         Ok(past)
     }
@@ -77,11 +85,17 @@ impl Inbox {
         Ok(Self(placed.collect()))
     }
 
-    fn read_by(&self, generation: &Generation) -> impl Iterator<Item = chat::Message> {
+    fn read_by(&self, generation: &Generation) -> impl Iterator<Item = &Message> {
         let first = generation.read_after.map_or(0, |after| after.saturating_add(1));
         let read = self.0.range(first..=generation.read_up_to.max(first));
-        read.flat_map(|(_, row)| message_of(row, &Calls::new()))
+        read.map(|(_, row)| row)
     }
+}
+
+/// The request among messages that a generation answers. There is one at most, but where an
+/// earlier version answered several at once.
+pub(super) fn request_in<'a>(read: impl IntoIterator<Item = &'a Message>) -> Option<String> {
+    read.into_iter().find_map(|row| row.request_id.clone())
 }
 
 /// What generations have written.
@@ -119,14 +133,23 @@ impl Rows {
     }
 }
 
-/// The chunks of a generation that the stream holds, from `first` on, and the first place that
-/// never had one.
+/// The chunks of a generation that a stream holds.
+pub(super) struct Chunks {
+    /// How many there are.
+    pub(super) count: u64,
+    /// Those of the last attempt, first to last.
+    pub(super) last: Vec<u64>,
+    /// The first place that never had one.
+    pub(super) next: u64,
+}
+
+/// The chunks of a generation that the stream holds; the last attempt has those from `first` on.
 pub(super) async fn chunks_of(
     log: &Arc<dyn Log>,
     address: &Address,
     generation: &str,
     first: u64,
-) -> Result<(Vec<u64>, u64), AgentError> {
+) -> Result<Chunks, AgentError> {
     let (mut alive, mut next) = (BTreeSet::new(), 0);
     let mut from = ReadFrom::Start;
     loop {
@@ -141,7 +164,8 @@ pub(super) async fn chunks_of(
             };
         }
         if chunk.freshness != Freshness::Behind {
-            return Ok((alive.into_iter().filter(|index| *index >= first).collect(), next));
+            let last = alive.range(first..).copied().collect();
+            return Ok(Chunks { count: alive.len() as u64, last, next });
         }
         from = ReadFrom::At(chunk.next);
     }

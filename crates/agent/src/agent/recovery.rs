@@ -16,13 +16,13 @@ use crate::{
     caps::FAILURES_PER_STEP_MAX,
     conversation::{answer_of, call_id_of, put_answer},
     journal::{JournalError, Writes},
-    rows::{CallStatus, CancelledBy, Chunk, Effect, StepStatus, ToolCall, now},
+    rows::{CallStatus, CancelledBy, Effect, StepStatus, ToolCall, now},
     stream::Chunker,
 };
 
 /// What the runner before has left.
 pub(super) struct Left {
-    /// Chunks of an attempt that died.
+    /// Chunks of an attempt that died, first to last.
     pub(super) dead: Vec<u64>,
     /// Whether it stopped in peace.
     pub(super) was_released: bool,
@@ -89,9 +89,7 @@ impl Work<'_> {
     /// Ends a generation whose last attempt died: too often, or in another stream.
     async fn end_dead_attempt(&mut self, left: &Left) -> Result<Step, Halt> {
         let mut writes = Writes::default();
-        for index in &left.dead {
-            writes.delete_chunk(&Chunk::id_of(&self.generation.id, *index));
-        }
+        self.delete_chunks(left.dead.iter().rev().copied(), &mut writes);
         if !writes.is_empty() {
             self.journal.commit(writes).await?;
         }

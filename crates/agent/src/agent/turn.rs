@@ -114,8 +114,10 @@ impl Work<'_> {
         }
     }
 
-    /// Who has stopped the generation, or what.
+    /// Who has stopped the generation, or what. Everybody asks before it waits for something, so
+    /// this is also where it is told what the agent is doing.
     pub(super) fn is_stopped(&mut self) -> Option<Cancelled> {
+        self.tell_activity();
         let generation = &self.generation;
         if let Some(stop) = self.news.stop_of(&generation.id, generation.read_up_to) {
             return Some(Cancelled { by: CancelledBy::User, reason: stop.reason });
@@ -216,10 +218,13 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// Whether what was said is to be written now: at once if nothing is under way, else as soon
-    /// as that has landed or the patience is over.
+    /// Whether what was said is to be written now, if it is worth it: at once if nothing is under
+    /// way, else as soon as that has landed or the patience is over.
     fn is_due(&self, pending: &Pending, flights: &Flights, now: Duration) -> bool {
         let Some(since) = pending.since else { return false };
+        if !self.chunker.is_worth_writing(self.written) {
+            return false;
+        }
         let is_late = now >= since + self.core.flush_patience();
         let is_free = flights.is_empty() && self.core.flushes_at_once();
         is_free || (is_late && flights.len() < FLIGHTS_MAX)
@@ -227,10 +232,7 @@ impl Work<'_> {
 
     fn flush(&mut self, pending: &mut Pending, flights: &mut Flights) -> Result<(), JournalError> {
         let mut writes = Writes::default();
-        for chunk in self.chunker.drain() {
-            writes.insert(&chunk);
-        }
-        self.flushed = self.chunker.next_index();
+        self.write_chunks(&mut writes);
         (pending.since, pending.bytes) = (None, 0);
         if !writes.is_empty() {
             flights.push_back(self.journal.append(writes)?);
@@ -243,7 +245,7 @@ impl Work<'_> {
         let silent_at = heard_at + self.core.silence_max;
         let clock = &self.core.sys.clock;
         let over = self.deadline.map(|at| clock.elapsed() + at.since(clock.unix_ms()));
-        let is_waiting = flights.len() < FLIGHTS_MAX;
+        let is_waiting = flights.len() < FLIGHTS_MAX && self.chunker.is_worth_writing(self.written);
         let flush_at =
             pending.since.filter(|_| is_waiting).map(|at| at + self.core.flush_patience());
         [over, flush_at].into_iter().flatten().fold(silent_at, Duration::min)

@@ -16,13 +16,14 @@ use chat::{
     machine::{Input, Machine, Step},
 };
 use sys::{Cancellation, UnixMs};
+use tokio::sync::watch;
 
-use super::{core::Core, news::News};
+use super::{Activity, core::Core, news::News};
 use crate::{
     conversation::{args_of, call_row_id, parts_of, put_answer},
     journal::{Flight, Journal, JournalError, Writes},
     rows::{
-        CallStatus, CancelledBy, Chunk, Effect, Generation, GenerationStatus, Message, Role,
+        CallStatus, CancelledBy, Effect, Generation, GenerationStatus, Message, Role,
         Step as StepRow, StepStatus, ToolCall, now,
     },
     stream::Chunker,
@@ -43,11 +44,18 @@ pub(super) struct Work<'a> {
     pub(super) chunker: Chunker,
     /// Chunks before this one are on their way or written.
     pub(super) flushed: u64,
+    /// Chunks that are there, of all its turns.
+    pub(super) written: u64,
     pub(super) deadline: Option<UnixMs>,
     pub(super) cancelled: Option<Cancelled>,
     pub(super) notes: Notes,
     /// What the model was last asked.
     pub(super) asked: Option<Arc<Request>>,
+    /// The request that this generation answers, until it has.
+    pub(super) request: Option<String>,
+    /// The last message that it wrote, while a request waits for its answer.
+    pub(super) said: Option<Message>,
+    pub(super) activity: &'a watch::Sender<Activity>,
 }
 
 /// Why a generation does not go on here.
@@ -128,9 +136,7 @@ impl Work<'_> {
 
     /// The same step once more: what the attempt before has said was never said.
     pub(super) fn begin_attempt(&mut self, is_failure: bool, dead: &[u64], writes: &mut Writes) {
-        for index in dead {
-            writes.delete_chunk(&Chunk::id_of(&self.generation.id, *index));
-        }
+        self.delete_chunks(dead.iter().rev().copied(), writes);
         self.chunker = Chunker::new(&self.generation.id, self.flushed);
         let (flushed, started_at) = (self.flushed, now(&self.core.sys));
         let Some(step) = &mut self.step else { return };
@@ -139,6 +145,25 @@ impl Work<'_> {
         step.first_chunk = flushed;
         step.started_at = started_at;
         writes.update(step);
+    }
+
+    /// Chunks of an attempt that died, from the last to the first.
+    pub(super) fn delete_chunks(
+        &mut self,
+        from_last: impl ExactSizeIterator<Item = u64>,
+        writes: &mut Writes,
+    ) {
+        self.written = self.written.saturating_sub(from_last.len() as u64);
+        writes.delete_chunks(&self.generation.id, from_last);
+    }
+
+    /// Writes what the model has said since the last time.
+    pub(super) fn write_chunks(&mut self, writes: &mut Writes) {
+        for chunk in self.chunker.drain() {
+            writes.insert(&chunk);
+            self.written += 1;
+        }
+        self.flushed = self.chunker.next_index();
     }
 
     fn end(&mut self, done: &Done, writes: &mut Writes) {
@@ -165,6 +190,13 @@ impl Work<'_> {
                 Some("ended in a way that this version does not know".to_owned()),
             ),
         };
+        // What was said last turns out to be the answer: no turn comes after its calls.
+        if let (GenerationStatus::Completed, Some(request), Some(mut said)) =
+            (status, self.request.take(), self.said.take())
+        {
+            said.in_reply_to = Some(request);
+            writes.update(&said);
+        }
         generation.status = status;
         generation.error = error;
         generation.updated_at.clone_from(&now);
@@ -195,10 +227,7 @@ impl Work<'_> {
         }
         let before = self.machine.messages().len();
         self.feed(input)?;
-        for chunk in self.chunker.drain() {
-            writes.insert(&chunk);
-        }
-        self.flushed = self.chunker.next_index();
+        self.write_chunks(&mut writes);
         self.write_message(before, &mut writes);
         let now = now(&self.core.sys);
         let notes = std::mem::take(&mut self.notes);
@@ -218,9 +247,8 @@ impl Work<'_> {
     /// What was said so far was never said.
     pub(super) fn drop_partial(&mut self, writes: &mut Writes) {
         let first = self.step.as_ref().map_or(self.flushed, |step| step.first_chunk);
-        for index in first..self.flushed {
-            writes.delete_chunk(&Chunk::id_of(&self.generation.id, index));
-        }
+        let said: Vec<_> = (first..self.flushed).rev().collect();
+        self.delete_chunks(said.into_iter(), writes);
         self.chunker = Chunker::new(&self.generation.id, self.flushed);
         if let Some(step) = &mut self.step {
             step.first_chunk = self.flushed;
@@ -235,6 +263,8 @@ impl Work<'_> {
         let Some(message) = new.find(|message| message.id.as_str() == step.id) else { return };
         let now = now(&self.core.sys);
         let (content, parts) = parts_of(message);
+        let is_answer = || matches!(self.machine.next_step(), Step::Done(Done::Finished { .. }));
+        let in_reply_to = self.request.take_if(|_| is_answer());
         let row = Message {
             id: step.id.clone(),
             role: Role::Assistant,
@@ -244,10 +274,11 @@ impl Work<'_> {
             target_agent: None,
             generation_id: Some(self.generation.id.clone()),
             request_id: None,
-            in_reply_to: None,
+            in_reply_to,
             created_at: now.clone(),
         };
         writes.insert(&row);
+        self.said = self.request.is_some().then(|| row.clone());
         self.calls.clear();
         for (index, call) in message.calls().enumerate() {
             let mut row = self.call_row(call_row_id(&row.id, index), call, &now);
@@ -306,6 +337,39 @@ impl Work<'_> {
             self.chunker.take(event);
         }
         Ok(events)
+    }
+
+    /// Says what the agent is doing: it works, or it only waits for calls that others make or
+    /// decide on.
+    pub(super) fn tell_activity(&self) {
+        let is_open = |row: &&ToolCall| !row.status.is_terminal();
+        let runs_here = |row: &ToolCall| row.status == CallStatus::Executing && self.is_ours(row);
+        let mut open = self.calls.values().filter(is_open).peekable();
+        let waits = open.peek().is_some() && !open.any(runs_here);
+        let doing = match waits {
+            true => Activity::Waiting { until: self.waits_until() },
+            false => Activity::Busy,
+        };
+        self.activity.send_if_modified(|before| {
+            let is_new = *before != doing;
+            *before = doing;
+            is_new
+        });
+    }
+
+    /// When it goes on at the latest, even if nobody answers.
+    fn waits_until(&self) -> Option<UnixMs> {
+        let others = self.calls.values().filter_map(|row| {
+            let since = match row.status {
+                CallStatus::Pending => Some(&row.updated_at),
+                CallStatus::Executing => row.started_at.as_ref().or(Some(&row.updated_at)),
+                _ => None,
+            };
+            let since: wire::Timestamp = since?.parse().ok()?;
+            let time_max = self.machine.tools().get(&row.name)?.spec().time_max;
+            Some(UnixMs::new(since.unix_ms()).plus(time_max))
+        });
+        others.chain(self.deadline).min()
     }
 
     /// A generation that was begun too often without getting anywhere.

@@ -9,7 +9,10 @@ use chat::{
 use serde_json::Value;
 
 use crate::{
-    caps::{CHUNK_BYTES_MAX, CHUNKER_BLOCKS_MAX},
+    caps::{
+        CHUNK_BYTES_LARGE, CHUNK_BYTES_MAX, CHUNK_BYTES_MIDDLE, CHUNKER_BLOCKS_MAX,
+        CHUNKS_MIDDLE_MAX, CHUNKS_SMALL_MAX, CHUNKS_WAITING_BYTES_MAX, CHUNKS_WAITING_MAX,
+    },
     rows::{Chunk, ChunkType},
 };
 
@@ -20,8 +23,10 @@ pub(crate) struct Chunker {
     generation_id: String,
     next_index: u64,
     waiting: Vec<Chunk>,
-    /// The block that the last chunk that waits is a piece of; none if that one is whole.
-    growing: Option<Block>,
+    /// Bytes of those.
+    bytes: usize,
+    /// Where the last piece of each block waits, for as long as more of it may go there.
+    growing: BTreeMap<Block, usize>,
     /// The message of each block that has begun, where it has one.
     messages: BTreeMap<Block, Option<Id>>,
     expander: Chunks,
@@ -42,7 +47,8 @@ impl Chunker {
             generation_id: generation_id.into(),
             next_index,
             waiting: Vec::new(),
-            growing: None,
+            bytes: 0,
+            growing: BTreeMap::new(),
             messages: BTreeMap::new(),
             expander: Chunks::default(),
         }
@@ -75,8 +81,21 @@ impl Chunker {
 
     /// Takes away what waits.
     pub(crate) fn drain(&mut self) -> Vec<Chunk> {
-        self.growing = None;
+        self.growing.clear();
+        self.bytes = 0;
         std::mem::take(&mut self.waiting)
+    }
+
+    /// Whether what waits is enough to be written, for a generation that has so many chunks. The
+    /// more there are, the larger the next ones: their number has a bound, and text is never lost.
+    pub(crate) fn is_worth_writing(&self, written: u64) -> bool {
+        let bytes_each = match written {
+            ..CHUNKS_SMALL_MAX => return !self.is_empty(),
+            CHUNKS_SMALL_MAX..CHUNKS_MIDDLE_MAX => CHUNK_BYTES_MIDDLE,
+            CHUNKS_MIDDLE_MAX.. => CHUNK_BYTES_LARGE,
+        };
+        let is_large = !self.is_empty() && self.bytes >= bytes_each * self.len();
+        is_large || self.bytes >= CHUNKS_WAITING_BYTES_MAX || self.len() >= CHUNKS_WAITING_MAX
     }
 
     /// The index of the next chunk.
@@ -99,14 +118,14 @@ impl Chunker {
                 self.begin(Block::Text(start.message_id.clone()), Some(message));
             }
             EventKind::TextMessageContent(more) => {
-                self.grow(ChunkType::Text, Block::Text(more.message_id.clone()), &more.delta);
+                self.grow(ChunkType::Text, &Block::Text(more.message_id.clone()), &more.delta);
             }
             EventKind::ReasoningMessageStart(start) => {
                 self.begin(Block::Thinking(start.message_id.clone()), message_of(event));
             }
             EventKind::ReasoningMessageContent(more) => {
                 let block = Block::Thinking(more.message_id.clone());
-                self.grow(ChunkType::Thinking, block, &more.delta);
+                self.grow(ChunkType::Thinking, &block, &more.delta);
             }
             EventKind::ReasoningMessageEnd(end) => {
                 self.messages.remove(&Block::Thinking(end.message_id.clone()));
@@ -119,7 +138,7 @@ impl Chunker {
             }
             EventKind::ToolCallArgs(more) => {
                 let block = Block::Call(more.tool_call_id.clone());
-                self.grow(ChunkType::ToolCallArgs, block, &more.delta);
+                self.grow(ChunkType::ToolCallArgs, &block, &more.delta);
             }
             EventKind::ToolCallEnd(end) => {
                 let block = Block::Call(end.tool_call_id.clone());
@@ -154,15 +173,16 @@ impl Chunker {
         let mut chunk = self.chunk_of(kind, block);
         let cut = content.floor_char_boundary(CHUNK_BYTES_MAX);
         content[..cut].clone_into(&mut chunk.content);
-        self.growing = None;
+        // What comes after a mark stays after it.
+        self.growing.clear();
+        self.bytes += cut;
         self.waiting.push(chunk);
     }
 
-    /// More of a block: to the chunk that waits, as far as there is room, and to others.
-    fn grow(&mut self, kind: ChunkType, block: Block, mut delta: &str) {
-        if self.growing.as_ref() == Some(&block)
-            && let Some(last) = self.waiting.last_mut()
-        {
+    /// More of a block: to its chunk that waits, as far as there is room, and to others.
+    fn grow(&mut self, kind: ChunkType, block: &Block, mut delta: &str) {
+        self.bytes += delta.len();
+        if let Some(last) = self.growing.get(block).and_then(|at| self.waiting.get_mut(*at)) {
             let room = CHUNK_BYTES_MAX - last.content.len().min(CHUNK_BYTES_MAX);
             let (fits, rest) = delta.split_at(delta.floor_char_boundary(room));
             last.content.push_str(fits);
@@ -170,12 +190,12 @@ impl Chunker {
         }
         while !delta.is_empty() {
             let (fits, rest) = delta.split_at(delta.floor_char_boundary(CHUNK_BYTES_MAX));
-            let mut chunk = self.chunk_of(kind, &block);
+            let mut chunk = self.chunk_of(kind, block);
             fits.clone_into(&mut chunk.content);
+            self.growing.insert(block.clone(), self.waiting.len());
             self.waiting.push(chunk);
             delta = rest;
         }
-        self.growing = Some(block);
     }
 
     fn chunk_of(&mut self, kind: ChunkType, block: &Block) -> Chunk {
@@ -217,6 +237,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::caps::{AGENT_TURN_BYTES_MAX, CHUNKS_PER_GENERATION_MAX};
 
     fn text_start(id: &str) -> Event {
         TextMessageStart { message_id: id.into(), role: None, name: None }.into()
@@ -312,6 +333,50 @@ mod tests {
         chunker.take(&TextMessageChunk { message_id, role, delta, name }.into());
         assert!(chunker.is_empty());
         assert_eq!(chunker.next_index(), 0);
+    }
+
+    #[test]
+    fn blocks_that_take_turns_grow_side_by_side_until_they_are_taken() {
+        let mut chunker = Chunker::new("g", 0);
+        for _ in 0..3 {
+            chunker.take(&text("a", "x"));
+            chunker.take(&text("b", "y"));
+        }
+        let contents: Vec<_> = chunker.drain().into_iter().map(|chunk| chunk.content).collect();
+        assert_eq!(contents, ["xxx", "yyy"]);
+    }
+
+    /// Writes whenever it is worth it; tells how many chunks that makes.
+    fn chunks_of_a_turn(bytes: usize, delta: &str, blocks: &[&str]) -> u64 {
+        let mut chunker = Chunker::new("g", 0);
+        let (mut written, mut said, mut kept) = (0, 0, 0);
+        for block in blocks.iter().cycle() {
+            chunker.take(&text(block, delta));
+            said += delta.len();
+            if chunker.is_worth_writing(written) || said >= bytes {
+                let chunks = chunker.drain();
+                written += chunks.len() as u64;
+                kept += chunks.iter().map(|chunk| chunk.content.len()).sum::<usize>();
+            }
+            if said >= bytes {
+                assert_eq!(kept, said, "nothing is lost");
+                return written;
+            }
+        }
+        unreachable!("blocks take turns for ever")
+    }
+
+    #[test]
+    fn a_turn_has_a_bounded_number_of_chunks_however_long_it_is() {
+        let long = "x".repeat(3_000);
+        for delta in ["to", "token ", long.as_str()] {
+            for blocks in [&["a"][..], &["a", "b"], &["a", "b", "c", "d"]] {
+                let chunks = chunks_of_a_turn(AGENT_TURN_BYTES_MAX, delta, blocks);
+                let what = format!("{} bytes at a time, {} blocks", delta.len(), blocks.len());
+                assert!(chunks <= CHUNKS_PER_GENERATION_MAX, "{chunks} chunks of {what}");
+            }
+        }
+        assert_eq!(chunks_of_a_turn(6_000, "token ", &["a"]), 1_000, "few are written at once");
     }
 
     proptest! {

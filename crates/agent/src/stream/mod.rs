@@ -225,14 +225,14 @@ pub async fn end_chunks<R: ChunkRow>(
 ) -> Result<(), StreamError> {
     let chunks = chunks.into();
     let rows = chunks.db().once_ready(from::<R>().synced()).await.map_err(TableError::from)?;
-    let own: Vec<_> = rows.iter().filter(|row| row.generation_id() == generation_id).collect();
+    let mut own: Vec<_> = rows.iter().filter(|row| row.generation_id() == generation_id).collect();
     if own.iter().any(|row| row.is_final()) {
         return Ok(());
     }
     match partial {
-        Partial::Delete if own.is_empty() => {}
         Partial::Delete => {
-            chunks.delete(own.iter().map(|row| row.key().clone()).collect()).await?;
+            own.sort_by_key(|row| row.index());
+            writer::delete(&chunks, own.iter().map(|row| row.key().clone()).collect()).await?;
         }
         Partial::Keep => {
             let next = own.iter().map(|row| row.index() + 1).max().unwrap_or(0);

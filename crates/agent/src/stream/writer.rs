@@ -7,7 +7,7 @@ use live::Key;
 
 use super::{Chunker, Pace, StreamError};
 use crate::{
-    caps::CHUNK_WRITES_MAX,
+    caps::{CHUNK_WRITES_MAX, CHUNKS_PER_APPEND_MAX, DELETES_PER_APPEND_MAX},
     contract::{ChunkRow, new_chunk},
     rows::Chunk,
     table::{Table, TableError, Write, Written},
@@ -74,7 +74,9 @@ impl<R: ChunkRow> Pen<R> {
 
     /// Begins to write what waits, if it is time.
     pub(super) fn write_what_may(&mut self, chunker: &mut Chunker) -> Result<(), StreamError> {
-        if chunker.is_empty() {
+        // Some of a generation's chunks may be of a run before this one.
+        let written = chunker.next_index() - chunker.len() as u64;
+        if !chunker.is_worth_writing(written) {
             return Ok(());
         }
         if self.due.is_none()
@@ -104,10 +106,13 @@ impl<R: ChunkRow> Pen<R> {
 
     /// Writes the rest, and waits for everything.
     pub(super) async fn finish(&mut self, rest: Vec<Chunk>) -> Result<(), StreamError> {
-        while self.is_full() {
-            self.written().await?;
+        let mut rest = rest.into_iter();
+        while rest.len() > 0 {
+            while self.is_full() {
+                self.written().await?;
+            }
+            self.write(rest.by_ref().take(CHUNKS_PER_APPEND_MAX).collect())?;
         }
-        self.write(rest)?;
         while self.is_writing() {
             self.written().await?;
         }
@@ -116,10 +121,19 @@ impl<R: ChunkRow> Pen<R> {
 
     /// Takes back all that was written.
     pub(super) async fn erase(&mut self) -> Result<(), StreamError> {
-        let keys = std::mem::take(&mut self.keys);
-        if !keys.is_empty() {
-            self.table.delete(keys).await?;
-        }
-        Ok(())
+        delete(&self.table, std::mem::take(&mut self.keys)).await
     }
+}
+
+/// Deletes chunks, given first to last, from the last on: whoever reads meanwhile shows a begin.
+pub(super) async fn delete<R: ChunkRow>(
+    table: &Table<R>,
+    mut keys: Vec<Key>,
+) -> Result<(), StreamError> {
+    while !keys.is_empty() {
+        let mut last = keys.split_off(keys.len().saturating_sub(DELETES_PER_APPEND_MAX));
+        last.reverse();
+        table.delete(last).await?;
+    }
+    Ok(())
 }

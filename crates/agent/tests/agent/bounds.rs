@@ -34,7 +34,8 @@ async fn tools_that_panic_hang_or_say_too_much_fail_and_the_run_goes_on() {
         .unwrap();
     let tools = [
         tool("panic", || panic!("out of cheese")),
-        tool("flood", || Ok("x".repeat(64 * 1024 * 1024))),
+        // A whole gigabyte.
+        tool("flood", || Ok("x".repeat(1 << 30))),
         tool("fail", || Err(ToolError::new("no luck"))),
         hangs,
     ];

@@ -4,9 +4,13 @@
 mod answers;
 mod bounds;
 mod breaking;
+mod chunks;
+mod counted;
 mod fences;
 mod flat;
 mod goes_on;
+mod requests;
 mod stops;
 mod support;
 mod tools;
+mod waits;

@@ -75,6 +75,74 @@ impl Fold {
     }
 }
 
+/// What a reader shows of each message while it grows, kept up piece by piece.
+#[derive(Default)]
+struct Screen {
+    /// By index: the message and the piece.
+    pieces: BTreeMap<u64, (String, String)>,
+    whole: BTreeMap<String, String>,
+}
+
+/// What a message of the stream does to a screen.
+enum Stroke {
+    Piece(u64, String, String),
+    Gone(u64),
+    Whole(String, String),
+}
+
+impl Stroke {
+    fn of((kind, key, value): &Told) -> Option<Self> {
+        let index = || key.rsplit_once(":c").and_then(|(_, index)| index.parse().ok());
+        match (kind.as_str(), value) {
+            (Chunk::NAME, None) => Some(Self::Gone(index()?)),
+            (Chunk::NAME, Some(value)) if value["type"] == "text" => {
+                let text = |name: &str| value[name].as_str().unwrap().to_owned();
+                Some(Self::Piece(index()?, text("messageId"), text("content")))
+            }
+            (Message::NAME, Some(value)) => {
+                Some(Self::Whole(key.clone(), value["content"].as_str().unwrap().to_owned()))
+            }
+            _ => None,
+        }
+    }
+}
+
+impl Screen {
+    /// Shows it, and tells the text of the message that has changed.
+    fn show(&mut self, stroke: &Stroke) -> Option<(String, String)> {
+        let message = match stroke {
+            Stroke::Piece(index, message, piece) => {
+                self.pieces.insert(*index, (message.clone(), piece.clone()));
+                message.clone()
+            }
+            Stroke::Gone(index) => self.pieces.remove(index)?.0,
+            Stroke::Whole(message, text) => {
+                self.whole.insert(message.clone(), text.clone());
+                message.clone()
+            }
+        };
+        let grown = self.pieces.values().filter(|(of, _)| *of == message);
+        let grown = || grown.map(|(_, piece)| piece.as_str()).collect();
+        let text = self.whole.get(&message).cloned().unwrap_or_else(grown);
+        Some((message, text))
+    }
+}
+
+/// No reader ever sees text twice, or text that goes away: neither one that folds the stream message
+/// by message from its begin, nor one that began to read at any other place of it.
+fn never_doubled(history: &[(String, Told)], last: &BTreeMap<String, String>, what: &str) {
+    let strokes: Vec<_> = history.iter().filter_map(|(_, told)| Stroke::of(told)).collect();
+    for start in 0..strokes.len() {
+        let mut screen = Screen::default();
+        for stroke in &strokes[start..] {
+            let Some((message, text)) = screen.show(stroke) else { continue };
+            let end = &last[&message];
+            let is_good = if start == 0 { end.starts_with(&text) } else { end.contains(&text) };
+            assert!(is_good, "{what}: who began at {start} saw {text:?} of {end:?}");
+        }
+    }
+}
+
 /// The session for people: messages, calls and answers, without times and attempts.
 fn transcript_of(fold: &Fold) -> Vec<String> {
     let messages = fold
@@ -121,6 +189,7 @@ pub(crate) fn whole(dir: &Path, expected: Option<&[String]>, what: &str) -> Vec<
             assert!(end.starts_with(text), "{what}: a reader saw {text:?} of {end:?}");
         }
     }
+    never_doubled(&history, &last, what);
     for (step, states) in &steps {
         let done = states.iter().position(|status| *status == StepStatus::Completed);
         assert_eq!(done, Some(states.len() - 1), "{what}: {step} ended once, and last: {states:?}");

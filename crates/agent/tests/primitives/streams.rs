@@ -9,7 +9,9 @@ use std::{
 };
 
 use agent::{
-    Partial, StreamEnd, StreamTo, Table, Write, end_chunks,
+    Partial, StreamEnd, StreamTo, Table, Write,
+    caps::{CHUNKS_PER_GENERATION_MAX, DELETES_PER_APPEND_MAX},
+    end_chunks,
     rows::{Chunk, ChunkType, Generation, GenerationStatus},
     stream_to_collection, text_of,
 };
@@ -18,6 +20,7 @@ use chat::agui::{
 };
 use futures_util::stream::{self, Stream, StreamExt as _};
 use live::{Collection, Db, from, include_text};
+use parking_lot::Mutex;
 use sys::Sys;
 
 use crate::support::{generation, simulate};
@@ -237,5 +240,49 @@ fn generations_side_by_side_do_not_mix() {
             assert!(indexes.iter().copied().eq(0..own.len() as u64), "{indexes:?}");
             assert_eq!(text_of(own.iter().map(|row| &***row)), word.repeat(20));
         }
+    });
+}
+
+#[test]
+fn a_long_run_has_fewer_and_larger_rows_and_no_word_is_lost() {
+    simulate(|world| async move {
+        let chunks: Collection<Chunk> = Db::new(&world.sys).local().unwrap();
+        let words = vec!["word "; 12_000];
+        let events = paced(run(&words), Duration::from_millis(20), &world.sys);
+        let how = StreamTo::generation("g");
+        let streamed = stream_to_collection(events, &chunks, how).await.unwrap();
+        assert_eq!(streamed.text, words.concat());
+        assert_eq!(text_of(chunks.rows().iter().map(|row| &**row)), words.concat());
+        assert!(streamed.next_index < CHUNKS_PER_GENERATION_MAX, "{}", streamed.next_index);
+    });
+}
+
+#[test]
+fn more_rows_than_one_write_holds_are_taken_back_from_the_end() {
+    simulate(|world| async move {
+        let chunks: Collection<Chunk> = Db::new(&world.sys).local().unwrap();
+        let count = 2 * DELETES_PER_APPEND_MAX as u64 + 1;
+        for index in 0..count {
+            let content = "x".to_owned();
+            let (generation_id, kind) = ("g".to_owned(), ChunkType::Text);
+            let (id, is_final) = (Chunk::id_of("g", index), false);
+            let (message_id, call_id) = (None, None);
+            let row =
+                Chunk { id, generation_id, message_id, index, kind, content, call_id, is_final };
+            let _ = chunks.insert(row).unwrap();
+        }
+        let deleted: Arc<Mutex<Vec<Vec<live::Key>>>> = Arc::default();
+        let kept = deleted.clone();
+        let table = Table::written_by(&chunks, move |write| {
+            if let Write::Delete(keys) = write {
+                kept.lock().push(keys);
+            }
+            async { Ok(()) }
+        });
+        end_chunks(&table, "g", "cancelled", Partial::Delete).await.unwrap();
+        let deleted = deleted.lock();
+        assert!(deleted.iter().all(|keys| keys.len() <= DELETES_PER_APPEND_MAX));
+        let from_last = (0..count).rev().map(|index| live::Key::from(Chunk::id_of("g", index)));
+        assert!(deleted.iter().flatten().cloned().eq(from_last));
     });
 }

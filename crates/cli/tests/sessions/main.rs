@@ -5,4 +5,5 @@
 mod chat;
 mod dev;
 mod inspect;
+mod readers;
 mod world;

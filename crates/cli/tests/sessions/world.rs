@@ -69,8 +69,13 @@ pub(crate) fn run(dir: &Path, args: &[&str], stdin: &str) -> Output {
 impl Dev {
     /// With the scripted model, and its data in `dir/data`.
     pub(crate) fn start(dir: &Path) -> Self {
+        Self::start_on(dir, "127.0.0.1:0")
+    }
+
+    /// The same, on this address.
+    pub(crate) fn start_on(dir: &Path, address: &str) -> Self {
         let mut command = program(dir);
-        command.args(["dev", "--listen", "127.0.0.1:0", "--data-dir", "data"]);
+        command.args(["dev", "--listen", address, "--data-dir", "data"]);
         command.args(["--model", "scripted"]).stdout(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();

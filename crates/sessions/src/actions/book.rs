@@ -1,8 +1,10 @@
 //! The book of a session: the little of it that decides whether something may be done.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
-use agent::rows::{CallStatus, Generation, GenerationStatus, Message, Resolution, Stop, ToolCall};
+use agent::rows::{
+    CallStatus, Generation, GenerationStatus, Message, Resolution, Runner, Stop, ToolCall,
+};
 use live::Row;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -20,10 +22,12 @@ pub(crate) struct Book {
     /// What people wrote, by type and id.
     entries: HashMap<(&'static str, Box<str>), Entered>,
     calls: HashMap<Box<str>, Call>,
-    /// Messages that were heard of: one that is written again stands where it stood first.
-    messages: HashSet<Box<str>>,
+    /// Where messages for agents stand: one that is written again stands where it stood first.
+    messages: HashMap<Box<str>, Position>,
     /// What agents have to do, by their names.
     agents: HashMap<Box<str>, Inbox>,
+    /// The last message that says more than who runs an agent.
+    moved: Option<Position>,
 }
 
 /// What an agent has to do.
@@ -31,8 +35,8 @@ pub(crate) struct Book {
 struct Inbox {
     /// Generations that have not ended.
     open: HashSet<Box<str>>,
-    /// The newest message for it.
-    heard: Option<Position>,
+    /// Messages for it that it has not read.
+    unread: BTreeSet<Position>,
     /// How far it has read.
     read_up_to: Option<Position>,
 }
@@ -66,7 +70,7 @@ impl Book {
         if let Some(tick) = self.ticks.push(position, message) {
             self.apply(&tick);
         }
-        self.note(message, after);
+        self.note(position, message, after);
     }
 
     /// There is nothing more for now.
@@ -90,12 +94,24 @@ impl Book {
     /// begun something and not ended.
     pub(crate) fn has_work_for(&self, agent: &str) -> bool {
         let inbox = self.agents.get(agent);
-        inbox.is_some_and(|inbox| !inbox.open.is_empty() || inbox.heard > inbox.read_up_to)
+        inbox.is_some_and(|inbox| !inbox.open.is_empty() || !inbox.unread.is_empty())
+    }
+
+    /// The last message that says more than who runs an agent: if it is the same as before, nothing
+    /// has happened.
+    pub(crate) const fn moved(&self) -> Option<Position> {
+        self.moved
     }
 
     /// Remembers what a person wrote under its id; the first of an id stays.
-    fn note(&mut self, message: &[u8], offset: Offset) {
-        let state::Body::Change(change) = state::decode(message).body else { return };
+    fn note(&mut self, position: Position, message: &[u8], offset: Offset) {
+        let state::Body::Change(change) = state::decode(message).body else {
+            self.moved = Some(position);
+            return;
+        };
+        if change.type_name != Runner::NAME {
+            self.moved = Some(position);
+        }
         let types = [Message::NAME, Stop::NAME, Resolution::NAME];
         let Some(type_name) = types.into_iter().find(|name| *name == change.type_name) else {
             return;
@@ -110,7 +126,11 @@ impl Book {
     fn apply(&mut self, tick: &Tick) {
         if tick.start == Start::Snapshot {
             self.calls.clear();
-            self.agents.values_mut().for_each(|inbox| inbox.open.clear());
+            self.messages.clear();
+            for inbox in self.agents.values_mut() {
+                inbox.open.clear();
+                inbox.unread.clear();
+            }
         }
         for (position, entry) in tick.entries() {
             if let Entry::Write(write) = entry {
@@ -123,15 +143,8 @@ impl Book {
         let (key, value) = (write.key.as_str(), write.value.as_ref());
         match write.type_name.as_str() {
             name if name == Message::NAME => {
-                let Some(agent) = row::<Message>(value).and_then(|row| row.target_agent) else {
-                    return;
-                };
-                if !self.messages.insert(key.into()) {
-                    return;
-                }
                 let made = write.past.as_ref().map_or(position, |past| past.inserted);
-                let inbox = self.agents.entry(agent.into()).or_default();
-                inbox.heard = inbox.heard.max(Some(made));
+                self.message(key, made, value);
             }
             name if name == Generation::NAME => self.generation(key, row(value)),
             name if name == ToolCall::NAME => {
@@ -148,13 +161,33 @@ impl Book {
         }
     }
 
+    fn message(&mut self, key: &str, made: Position, value: Option<&Json>) {
+        if value.is_none() {
+            // Nobody will read it, so nobody has to be started for it.
+            let Some(made) = self.messages.remove(key) else { return };
+            self.agents.values_mut().for_each(|inbox| _ = inbox.unread.remove(&made));
+            return;
+        }
+        let Some(agent) = row::<Message>(value).and_then(|row| row.target_agent) else { return };
+        if self.messages.contains_key(key) {
+            return;
+        }
+        self.messages.insert(key.into(), made);
+        let inbox = self.agents.entry(agent.into()).or_default();
+        if Some(made) > inbox.read_up_to {
+            inbox.unread.insert(made);
+        }
+    }
+
     fn generation(&mut self, key: &str, row: Option<Generation>) {
         let Some(row) = row else {
             self.agents.values_mut().for_each(|inbox| _ = inbox.open.remove(key));
             return;
         };
         let inbox = self.agents.entry(row.agent_name.into()).or_default();
-        inbox.read_up_to = inbox.read_up_to.max(Some(Position::new(row.read_up_to)));
+        let read_up_to = Position::new(row.read_up_to);
+        inbox.read_up_to = inbox.read_up_to.max(Some(read_up_to));
+        inbox.unread.retain(|position| *position > read_up_to);
         match row.status {
             GenerationStatus::Pending | GenerationStatus::Generating => {
                 inbox.open.insert(key.into());

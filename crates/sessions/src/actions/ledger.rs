@@ -107,6 +107,11 @@ impl Ledger {
         }
     }
 
+    /// How far it was read, and in which life of the stream.
+    pub(crate) const fn place(&self) -> Option<(Offset, Incarnation)> {
+        self.next
+    }
+
     pub(super) async fn append(&self, append: Append) -> Result<Offset, ActionError> {
         let appended = self.log.append(&self.address, append).await;
         let appended = appended.map_err(|error| ActionError::appending(&self.session, &error))?;

@@ -2,10 +2,12 @@
 //!
 //! It looks at every session when it starts, and at each one whose stream moves; where something
 //! waits to be answered, or was begun and not ended, it starts an agent. An agent that has had
-//! nothing to do for a while is ended. One that fails is started again, later each time.
+//! nothing to do for a while is ended. One that fails is started again, later each time. One that
+//! only waits for somebody else gives its turn away, and takes it again when it goes on.
 
 mod job;
 mod owner;
+mod shelf;
 
 use std::{fmt, future::Future, sync::Arc, time::Duration};
 
@@ -17,21 +19,28 @@ use self::owner::Owner;
 use crate::{
     SessionId,
     actions::Ledgers,
-    caps::{AGENT_IDLE_DEFAULT, AGENTS_RUNNING_DEFAULT},
+    caps::{AGENT_IDLE_DEFAULT, AGENTS_RUNNING_DEFAULT, AGENTS_WAITING_DEFAULT},
 };
 
 /// How a fleet runs its agents.
 #[derive(Clone, Copy, Debug)]
 pub struct FleetSettings {
-    /// Agents at a time, 1 or more; [`AGENTS_RUNNING_DEFAULT`].
+    /// Agents that work at a time, 1 or more. One that has waited goes on at once, so there may be
+    /// more for a while; then no other is started. [`AGENTS_RUNNING_DEFAULT`].
     pub running_max: usize,
+    /// Agents that wait for somebody else, beside those; [`AGENTS_WAITING_DEFAULT`].
+    pub waiting_max: usize,
     /// How long an agent may have nothing to do; [`AGENT_IDLE_DEFAULT`].
     pub idle_max: Duration,
 }
 
 impl Default for FleetSettings {
     fn default() -> Self {
-        Self { running_max: AGENTS_RUNNING_DEFAULT, idle_max: AGENT_IDLE_DEFAULT }
+        Self {
+            running_max: AGENTS_RUNNING_DEFAULT,
+            waiting_max: AGENTS_WAITING_DEFAULT,
+            idle_max: AGENT_IDLE_DEFAULT,
+        }
     }
 }
 

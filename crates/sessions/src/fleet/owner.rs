@@ -1,23 +1,24 @@
 //! The owner of a fleet: knows which sessions are worked on, which wait, and which failed.
 
 use std::{
-    collections::{HashMap, HashSet, VecDeque},
+    collections::{BTreeMap, HashMap, HashSet, VecDeque},
     sync::Arc,
     time::Duration,
 };
 
 use log::{List, Moved, Watch, WatchError};
-use sys::Task;
-use tokio::sync::mpsc;
+use sys::{Cancellation, Canceller, Task, UnixMs};
+use tokio::sync::{Semaphore, mpsc};
 use wire::StreamPath;
 
 use super::{
     Yard,
-    job::{self, Rested},
+    job::{self, Pace, Rested, Ties},
+    shelf::{Place, Shelf},
 };
 use crate::{
     SessionId, TENANT,
-    caps::{FAILURE_PAUSE_FIRST, FAILURE_PAUSE_MAX, SESSIONS_WAITING_MAX},
+    caps::{FAILURE_PAUSE_FIRST, FAILURE_PAUSE_MAX, JOB_NEWS_WAITING_MAX, SESSIONS_WAITING_MAX},
 };
 
 /// Decides who runs.
@@ -27,13 +28,20 @@ pub(super) struct Owner {
     ends: mpsc::Receiver<(SessionId, Rested)>,
     /// Each job has room for the one thing it tells.
     tell_end: mpsc::Sender<(SessionId, Rested)>,
-    pauses: mpsc::Receiver<SessionId>,
-    tell_pause: mpsc::Sender<SessionId>,
+    paces: mpsc::Receiver<(SessionId, u64, Pace)>,
+    tell_pace: mpsc::Sender<(SessionId, u64, Pace)>,
+    pauses: mpsc::Receiver<Paused>,
+    tell_pause: mpsc::Sender<Paused>,
     waiting: VecDeque<SessionId>,
     /// All of `waiting`.
     is_waiting: HashSet<SessionId>,
     running: HashMap<SessionId, Running>,
+    /// Those of `running` that wait for somebody else, the one that has for longest first.
+    idling: BTreeMap<u64, SessionId>,
+    /// Counts jobs, and how often they began to wait.
+    count: u64,
     failures: HashMap<SessionId, Setback>,
+    shelf: Shelf,
     /// Where to go on with looking at all sessions; none if that is done.
     survey: Option<Survey>,
 }
@@ -45,9 +53,21 @@ struct Survey {
 
 /// A job under way.
 struct Running {
+    /// Tells it from others of its session.
+    number: u64,
     /// Whether the session has moved since.
     is_dirty: bool,
+    /// Its place among those that wait for somebody else.
+    idling: Option<u64>,
+    make_room: Canceller,
     _task: Task,
+}
+
+/// Whose pause is over.
+enum Paused {
+    Failed(SessionId),
+    /// The one of this number.
+    Shelved(SessionId, u64),
 }
 
 /// What is remembered of a session whose agent failed.
@@ -77,19 +97,25 @@ impl Owner {
     pub(super) fn new(yard: Arc<Yard>) -> Result<Self, WatchError> {
         let glob = format!("{TENANT}/sessions/*").parse().expect("the glob is a good one");
         let watch = yard.log.watch(glob)?;
-        let (tell_end, ends) = mpsc::channel(yard.settings.running_max.max(1));
+        let (tell_end, ends) = mpsc::channel(jobs_max(&yard));
+        let (tell_pace, paces) = mpsc::channel(JOB_NEWS_WAITING_MAX);
         let (tell_pause, pauses) = mpsc::channel(1);
         Ok(Self {
             yard,
             watch,
             ends,
             tell_end,
+            paces,
+            tell_pace,
             pauses,
             tell_pause,
             waiting: VecDeque::new(),
             is_waiting: HashSet::new(),
             running: HashMap::new(),
+            idling: BTreeMap::new(),
+            count: 0,
             failures: HashMap::new(),
+            shelf: Shelf::default(),
             survey: Some(Survey { after: None }),
         })
     }
@@ -103,9 +129,12 @@ impl Owner {
                 biased;
                 () = yard.cancellation.cancelled() => break,
                 Some((session, rested)) = self.ends.recv() => self.rested(session, rested),
-                Some(session) = self.pauses.recv() => self.paused(session),
+                Some((session, number, pace)) = self.paces.recv() => {
+                    self.paced(&session, number, pace);
+                }
+                Some(paused) = self.pauses.recv() => self.paused(paused),
                 moved = self.watch.next() => match moved {
-                    Some(Moved::Stream(path, ..)) => self.moved(&path),
+                    Some(Moved::Stream(path, tail, life)) => self.moved(&path, (tail, life)),
                     Some(Moved::Resync) => self.survey = Some(Survey { after: None }),
                     None => break,
                 },
@@ -126,7 +155,7 @@ impl Owner {
         match page {
             Ok(page) => {
                 for stream in &page.streams {
-                    self.moved(&stream.path);
+                    self.moved(&stream.path, (stream.head.tail, stream.head.incarnation));
                 }
                 if let (None, Some(next)) = (&self.survey, page.next) {
                     self.survey = Some(Survey { after: Some(next) });
@@ -140,10 +169,11 @@ impl Owner {
         }
     }
 
-    fn moved(&mut self, path: &StreamPath) {
+    fn moved(&mut self, path: &StreamPath, to: Place) {
         let Some(session) = SessionId::of(path) else { return };
         match self.running.get_mut(&session) {
             Some(running) => running.is_dirty = true,
+            None if self.shelf.keeps(&session, to) => {}
             None if self.failures.get(&session).is_some_and(|setback| setback.is_pausing) => {}
             None => self.wait(session),
         }
@@ -163,33 +193,93 @@ impl Owner {
     }
 
     fn start_waiting(&mut self) {
-        while self.running.len() < self.yard.settings.running_max.max(1) {
+        while self.has_turn() {
             let Some(session) = self.waiting.pop_front() else { return };
             self.is_waiting.remove(&session);
             let (yard, tell, id) = (self.yard.clone(), self.tell_end.clone(), session.clone());
+            let (make_room, asked) = Cancellation::new();
+            let number = self.next_number();
+            let ties = Ties { number, tell: self.tell_pace.clone(), make_room: asked };
             let task = self.yard.sys.spawn.task("session", async move {
                 let session = Some(id.clone());
                 let mut report = Report { session, rested: Rested::Failed, tell };
-                report.rested = job::run(&yard, &id).await;
+                report.rested = job::run(&yard, &id, &ties).await;
             });
-            self.running.insert(session, Running { is_dirty: false, _task: task });
+            let (is_dirty, idling) = (false, None);
+            let running = Running { number, is_dirty, idling, make_room, _task: task };
+            self.running.insert(session, running);
         }
     }
 
-    fn paused(&mut self, session: SessionId) {
-        if let Some(setback) = self.failures.get_mut(&session) {
-            setback.is_pausing = false;
+    /// Whether one more may begin. Those that wait for somebody else take no turn, but are counted.
+    fn has_turn(&self) -> bool {
+        let working = self.running.len() - self.idling.len();
+        working < self.yard.settings.running_max.max(1) && self.running.len() < jobs_max(&self.yard)
+    }
+
+    fn next_number(&mut self) -> u64 {
+        self.count += 1;
+        self.count
+    }
+
+    /// A job's agent waits for somebody else, or works again.
+    fn paced(&mut self, session: &SessionId, number: u64, pace: Pace) {
+        let turn = self.next_number();
+        let Some(running) = self.running.get_mut(session) else { return };
+        if running.number != number {
+            return;
         }
-        self.wait(session);
+        if let Some(before) = running.idling.take() {
+            self.idling.remove(&before);
+        }
+        if pace == Pace::Waits {
+            running.idling = Some(turn);
+            self.idling.insert(turn, session.clone());
+        }
+        if self.idling.len() > self.yard.settings.waiting_max
+            && let Some((_, longest)) = self.idling.pop_first()
+            && let Some(running) = self.running.get_mut(&longest)
+        {
+            running.idling = None;
+            running.make_room.cancel();
+        }
+    }
+
+    fn paused(&mut self, paused: Paused) {
+        match paused {
+            Paused::Failed(session) => {
+                if let Some(setback) = self.failures.get_mut(&session) {
+                    setback.is_pausing = false;
+                }
+                self.wait(session);
+            }
+            Paused::Shelved(session, ticket) => {
+                if self.shelf.is_over(&session, ticket) && !self.running.contains_key(&session) {
+                    self.wait(session);
+                }
+            }
+        }
     }
 
     fn rested(&mut self, session: SessionId, rested: Rested) {
-        let was_dirty = self.running.remove(&session).is_some_and(|running| running.is_dirty);
+        let running = self.running.remove(&session);
+        if let Some(turn) = running.as_ref().and_then(|running| running.idling) {
+            self.idling.remove(&turn);
+        }
+        let was_dirty = running.is_some_and(|running| running.is_dirty);
         match rested {
-            Rested::Idle => drop(self.failures.remove(&session)),
+            Rested::Idle => {
+                self.failures.remove(&session);
+                self.shelf.forget(&session);
+            }
             Rested::Worked => {
                 self.failures.remove(&session);
+                self.shelf.forget(&session);
                 return self.wait(session);
+            }
+            Rested::Shelved(place, until) => {
+                self.failures.remove(&session);
+                return self.shelve(session, place, until);
             }
             Rested::Failed => return self.again(session),
             Rested::GivenUp => return,
@@ -197,6 +287,15 @@ impl Owner {
         if was_dirty {
             self.wait(session);
         }
+    }
+
+    /// Leaves a session alone until it moves, or for a while.
+    fn shelve(&mut self, session: SessionId, place: Place, until: Option<UnixMs>) {
+        let ticket = self.next_number();
+        let Some(pause) = self.shelf.put(&session, place, ticket) else { return };
+        let clock = &self.yard.sys.clock;
+        let pause = until.map_or(pause, |until| pause.min(until.since(clock.unix_ms())));
+        self.pause(pause, Paused::Shelved(session, ticket));
     }
 
     /// Looks at a session again, after a pause that grows.
@@ -208,13 +307,23 @@ impl Owner {
         let pause = pause_after(setback.count);
         setback.count += 1;
         setback.is_pausing = true;
+        self.pause(pause, Paused::Failed(session));
+    }
+
+    fn pause(&self, pause: Duration, whose: Paused) {
         let (yard, tell) = (self.yard.clone(), self.tell_pause.clone());
         self.yard.sys.spawn.task("session-pause", async move {
             if yard.cancellation.rest(pause, &yard.sys).await {
-                let _ = tell.send(session).await;
+                let _ = tell.send(whose).await;
             }
         });
     }
+}
+
+/// Jobs at a time, whether they work or wait.
+fn jobs_max(yard: &Yard) -> usize {
+    let jobs = yard.settings.running_max.max(1).saturating_add(yard.settings.waiting_max);
+    jobs.min(Semaphore::MAX_PERMITS)
 }
 
 /// The pause after so many failures before this one.
