@@ -3,9 +3,10 @@
 
 use std::{error::Error, sync::Arc, time::Duration};
 
-use agent::{Agent, rows::Message};
-use log::{Create, Log, file::FileLog};
+use agent::Agent;
+use log::file::FileLog;
 use providers::scripted::{Pace, Scripted};
+use sessions::{Actions, Deed, Say, SessionId};
 use sys::Sys;
 
 /// Tells the weather of today.
@@ -17,29 +18,19 @@ async fn weather(city: String) -> String {
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
     let sys = Sys::real();
-    let log: Arc<dyn Log> =
-        Arc::new(FileLog::open(&sys, "data".as_ref(), Default::default()).await?);
-    let session: wire::StreamPath = "main/sessions/demo".parse()?;
-    let json = Create { content_type: Some("application/json".parse()?), ..Create::default() };
-    let _ = log.create(&session.clone().into(), json).await?;
+    let log = Arc::new(FileLog::open(&sys, "data".as_ref(), Default::default()).await?);
+    let actions = Actions::for_agent(&sys, log.clone(), "assistant");
+    let session: SessionId = "demo".parse()?;
+    actions.create(&session).await?;
 
     let model = Scripted::demo(sys.clone()).pace(Pace::per_word(Duration::from_millis(100)));
     let agent = Agent::builder("assistant").model(Arc::new(model)).tool(weather());
-    let running = agent.session(Arc::clone(&log), session.clone()).start(&sys).await?;
+    let running = agent.session(log, session.path().clone()).start(&sys).await?;
 
-    let db = live::StreamDb::builder(log, session, &sys).with::<Message>().open()?;
-    db.ready().await?;
-    let messages = db.rows::<Message>()?;
-    let mut question = Message::to_agent("assistant", "ada", "Weather in Paris and Oslo?", &sys);
-    question.id = "question".into();
-    if messages.get("question").is_none() {
-        messages.insert(question)?.settled().await?;
-    }
-    running.answer_to("question").await?;
-    let mut said = messages.rows();
-    said.sort_by_key(|row| row.meta().position);
-    for row in said.iter().filter(|row| !row.content.is_empty()) {
-        println!("{}: {}", row.actor_id, row.content);
-    }
+    // It has a name, so it is asked once, however often this runs.
+    let question = Say::named("question", "Weather in Paris and Oslo?");
+    actions.act(&session, "ada", Deed::Say(question)).await?;
+    let answer = running.answer_to("question").await?;
+    println!("{}", running.text_of(&answer)?);
     Ok(running.stop().await?)
 }

@@ -62,6 +62,7 @@ mod durable_tool;
 mod executor;
 mod foreman;
 mod generator;
+mod holds;
 mod journal;
 pub mod lifecycle;
 pub mod rows;
@@ -79,13 +80,9 @@ pub use durable_tool::{
 };
 pub use executor::{BadExecutor, LatePolicy, ToolExecutor, ToolExecutorBuilder};
 pub use generator::{GenerationContext, Generator, GeneratorBuilder};
+pub use holds::oldest_open;
 pub use journal::JournalError;
 pub use stream::{
     StreamEnd, StreamError, StreamTo, Streamed, end_chunks, stream_to_collection, text_of,
 };
 pub use table::{Table, TableError, Write};
-
-/// The README's example, compiled.
-#[cfg(doctest)]
-#[doc = include_str!("../../../README.md")]
-pub struct Readme;

@@ -201,6 +201,30 @@ fn a_stream_of_rows_can_be_compacted() {
 }
 
 #[test]
+fn a_generation_that_is_not_over_keeps_its_history() {
+    on_both(|place| {
+        place.run("create s --content-type application/json").ok();
+        let row = |key: &str, position: usize, status: &str| {
+            let at = "2026-11-17T12:00:00.000Z";
+            let row = serde_json::json!({
+                "id": key, "agentName": "a", "status": status, "model": "m", "readUpTo": position,
+                "createdAt": at, "updatedAt": at,
+            });
+            let headers = r#"{"operation":"upsert"}"#;
+            format!(r#"{{"type":"generation","key":"{key}","value":{row},"headers":{headers}}}"#)
+        };
+        let over: Vec<_> = (0..20).map(|n| row("over", n, "completed")).collect();
+        let open: Vec<_> = (20..40).map(|n| row("open", n, "generating")).collect();
+        place.pipe("append s", &[over, open].concat().join(" ")).ok();
+        let held = objects(&place.run("compact s --json").ok()).remove(0);
+        assert_eq!((&held["keptFrom"], &held["messagesAfter"]), (&20.into(), &23.into()));
+        place.pipe("append s", &row("open", 40, "completed")).ok();
+        let whole = objects(&place.run("compact s --json").ok()).remove(0);
+        assert_eq!((&whole["rows"], &whole["messagesAfter"]), (&2.into(), &4.into()));
+    });
+}
+
+#[test]
 fn a_stream_may_be_made_closed_or_with_an_end() {
     on_both(|place| {
         place.run("create done --closed").ok();

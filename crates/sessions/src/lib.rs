@@ -45,3 +45,8 @@ pub struct Guide;
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/sessions.md")]
 pub struct SessionsGuide;
+
+/// The README's example.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+pub struct Readme;

@@ -346,6 +346,17 @@ impl RunningAgent {
         }
     }
 
+    /// What the agent said at the end of a generation; nothing, if it came to no end.
+    ///
+    /// # Errors
+    /// If the session cannot be read.
+    pub fn text_of(&self, generation: &Generation) -> Result<String, AgentError> {
+        let said = from::<Message>().filter(Message::generation_id.eq(generation.id.as_str()));
+        let said = self.db.once(said).map_err(|error| AgentError::Unreadable(error.to_string()))?;
+        let last = said.iter().max_by_key(|message| message.meta().position);
+        Ok(last.map(|message| message.content.clone()).unwrap_or_default())
+    }
+
     /// Waits until it has ended by itself: since another runner has taken it over, or its session
     /// cannot be written to any more.
     ///

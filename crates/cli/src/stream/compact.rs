@@ -27,22 +27,25 @@ impl Session {
         let CompactArgs { path, keep_from, drop_unreadable, dry_run } = args;
         let log = self.target.log(&self.sys).await?;
         let mut compaction = live::compact(&log, path.clone(), &self.sys);
-        if let Some(position) = keep_from {
-            compaction = compaction.hold(position);
-        }
         if drop_unreadable {
             compaction = compaction.drop_unreadable();
+        }
+        let open = match agent::oldest_open(&log, path.clone(), &self.sys).await {
+            Ok(open) => open,
+            Err(error) => {
+                // What is wrong with a stream is told best by who wants to compact it.
+                compaction.plan().await.map_err(|error| refused(&path, error))?;
+                return Err(Failure::about(&path, error));
+            }
+        };
+        for position in keep_from.into_iter().chain(open) {
+            compaction = compaction.hold(position);
         }
         let compacted = match dry_run {
             true => compaction.plan().await,
             false => compaction.run().await,
         };
-        let compacted = compacted.map_err(|error| match error {
-            live::CompactError::NotState { .. } => {
-                Failure::about(&path, format!("{error}; --drop-unreadable drops it"))
-            }
-            error => Failure::about(&path, error),
-        })?;
+        let compacted = compacted.map_err(|error| refused(&path, error))?;
         let outcome = match (compacted.after == compacted.before, dry_run) {
             (true, _) => "unchanged",
             (false, true) => "planned",
@@ -82,5 +85,14 @@ impl Session {
             )
         };
         self.printer.result(sentence, &shown)
+    }
+}
+
+fn refused(path: &StreamPath, error: live::CompactError) -> Failure {
+    match error {
+        live::CompactError::NotState { .. } => {
+            Failure::about(path, format!("{error}; --drop-unreadable drops it"))
+        }
+        error => Failure::about(path, error),
     }
 }

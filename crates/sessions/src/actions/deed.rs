@@ -37,6 +37,14 @@ pub struct Say {
     pub target_agent: Option<String>,
 }
 
+impl Say {
+    /// A message under a name of its own, which makes it safe to repeat.
+    #[must_use]
+    pub fn named(id: impl Into<String>, text: impl Into<String>) -> Self {
+        Self { id: Some(id.into()), text: text.into(), target_agent: None }
+    }
+}
+
 /// A stop.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
