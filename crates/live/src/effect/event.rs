@@ -21,10 +21,11 @@ pub struct Event<R> {
 ///
 /// Events of a durable effect are named for ever: delivered again, they have the same id, and no
 /// other event has it. Other effects do not know what happened before they were started: there, a
-/// row that enters with its first write, or matches when the effect is started, is named by where it
-/// was written first, the same in every life of the effect; everything else that a stream brings, by
-/// the tick that brings it. What is made here, such as local rows and writes that are not confirmed
-/// yet, has names that are good for one life of the effect alone, and never come again.
+/// row that enters with its first write, or matches when the effect is started, is named by where
+/// it was written first, the same in every life of the effect; everything else that a stream
+/// brings, by the tick that brings it. What is made here, such as local rows and writes that are
+/// not confirmed yet, has names that are good for one life of the effect alone, and never come
+/// again.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct EventId {
     /// Which effect; empty for those without a name, and drawn anew whenever such an effect is

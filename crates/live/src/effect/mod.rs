@@ -163,8 +163,8 @@ impl<R: Send + 'static> EffectBuilder<R> {
         self
     }
 
-    /// What becomes of events whose handler has failed too often. They count as done. Without it, and
-    /// without a [`retry`](Self::retry) that ends, a durable effect gives no event up.
+    /// What becomes of events whose handler has failed too often. They count as done. Without it,
+    /// and without a [`retry`](Self::retry) that ends, a durable effect gives no event up.
     pub fn on_dead_letter(
         mut self,
         dead_letter: impl Fn(Event<R>, HandlerError) + Send + Sync + 'static,
@@ -179,9 +179,9 @@ impl<R: Send + 'static> EffectBuilder<R> {
         self
     }
 
-    /// How often a failed handler is tried. Default: [`Retry::default`], but for ever if the effect is
-    /// durable and nobody takes its dead letters; a handler that goes on failing holds back what
-    /// comes after it, and is reported in the log of the process.
+    /// How often a failed handler is tried. Default: [`Retry::default`], but for ever if the effect
+    /// is durable and nobody takes its dead letters; a handler that goes on failing holds back
+    /// what comes after it, and is reported in the log of the process.
     pub fn retry(mut self, retry: Retry) -> Self {
         self.retry = Some(retry);
         self

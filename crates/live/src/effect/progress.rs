@@ -143,10 +143,12 @@ mod tests {
             let mut done = BTreeSet::new();
             for (index, is_written, lives_on) in order {
                 let mark = &marks[index % marks.len()];
-                prop_assert_eq!(progress.finish(std::slice::from_ref(mark)), done.insert(mark.clone()));
+                let is_new = done.insert(mark.clone());
+                prop_assert_eq!(progress.finish(std::slice::from_ref(mark)), is_new);
                 let cursor = progress.cursor();
                 for mark in &marks {
-                    prop_assert_eq!(cursor.is_done(mark), done.contains(mark), "{:?} {:?}", mark, cursor);
+                    let is_done = cursor.is_done(mark);
+                    prop_assert_eq!(is_done, done.contains(mark), "{:?} {:?}", mark, cursor);
                 }
                 if is_written {
                     progress.written(&cursor);

@@ -45,8 +45,8 @@ impl Writes {
     /// If there is no collection of such rows.
     pub fn insert<R: Row>(&mut self, row: R) -> Result<(), DbError> {
         let collection = self.db.find(R::NAME)?;
-        let record = Record::typed(row.clone());
-        self.note(collection, row.key(), Some(record.clone()));
+        let (key, record) = (row.key(), Record::typed(row));
+        self.note(collection, key, Some(record.clone()));
         self.push(collection, MutationKind::Insert(record));
         Ok(())
     }

@@ -1,5 +1,5 @@
-//! What a durable effect commits is written once, whatever goes wrong on the way, and what it writes
-//! of its own progress stays small.
+//! What a durable effect commits is written once, whatever goes wrong on the way, and what it
+//! writes of its own progress stays small.
 
 use std::{
     sync::{

@@ -301,7 +301,7 @@ fn a_transaction_has_a_name_that_others_can_wait_for() {
         there.ready().await.unwrap();
         let wrote = here.rows::<Message>().unwrap().insert(message("a", Status::Done)).unwrap();
         let txid = wrote.txid().expect("it goes to a stream").to_owned();
-        there.await_txid(&txid, std::time::Duration::from_secs(60)).await.unwrap();
+        there.await_txid(&txid, Duration::from_secs(60)).await.unwrap();
         assert!(there.rows::<Message>().unwrap().get("a").is_some());
         let local = live::Db::new(&sys);
         let wrote = local.local::<Message>().unwrap().insert(message("a", Status::Done)).unwrap();

@@ -1,7 +1,7 @@
-//! The simulation of durable effects: rows enter, change in and leave a query of a stream whose disk
-//! fails and whose power goes, with handlers that are slow and fail, before and after their commit,
-//! and runners that take over from each other. However it ends, every transition
-//! that the stream tells of has been answered, and what answers it was written once.
+//! The simulation of durable effects: rows enter, change in and leave a query of a stream whose
+//! disk fails and whose power goes, with handlers that are slow and fail, before and after their
+//! commit, and runners that take over from each other. However it ends, every transition that the
+//! stream tells of has been answered, and what answers it was written once.
 
 mod ledger;
 mod life;
