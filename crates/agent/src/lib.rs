@@ -65,6 +65,7 @@ mod generator;
 mod journal;
 pub mod lifecycle;
 pub mod rows;
+mod stops;
 mod stream;
 mod table;
 

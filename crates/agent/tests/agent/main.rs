@@ -4,6 +4,7 @@
 mod answers;
 mod bounds;
 mod breaking;
+mod elsewhere;
 mod fences;
 mod flat;
 mod goes_on;

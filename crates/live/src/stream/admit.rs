@@ -17,8 +17,10 @@ use wire::Position;
 #[derive(Clone)]
 pub(crate) struct Rule {
     decode: fn(&str) -> Option<Record>,
-    admits: Arc<dyn Fn(&Record, &Record) -> bool + Send + Sync>,
+    admits: Arc<Admits>,
 }
+
+type Admits = dyn Fn(&Record, &Record) -> bool + Send + Sync;
 
 /// The rules of a stream, by type.
 pub(crate) type Rules = HashMap<SmolStr, Rule, FixedState>;
