@@ -66,6 +66,34 @@ describe("admission", () => {
     expect(keys).toEqual(["c1", "m"])
   })
 
+  it("leaves out what comes after an end, and of an attempt before", () => {
+    const warn = vi.spyOn(console, "warn").mockImplementation(() => undefined)
+    const admission = new Admission()
+    let next = 0
+    const shows = (status: string, attempt: number, isLate = false) => {
+      next += 1
+      const times = { createdAt: "now", updatedAt: "now" }
+      const what = { id: "c", name: "look", args: {}, effect: "pure", ...times }
+      const value = { ...what, status, attempt, ...(isLate && { isLate }) }
+      const call = { type: "toolCall", key: "c", value, headers: { operation: "update" } }
+      return admit(next, [call], admission).length === 1
+    }
+    expect(shows("pending", 0)).toBe(true)
+    expect(shows("executing", 2)).toBe(true)
+    expect(shows("executing", 1)).toBe(false)
+    expect(shows("completed", 1)).toBe(false)
+    expect(shows("cancelled", 0)).toBe(true)
+    expect(shows("completed", 2)).toBe(false)
+    expect(shows("cancelled", 2)).toBe(false)
+    expect(shows("cancelled", 2, true)).toBe(true)
+    expect(shows("cancelled", 2, true)).toBe(false)
+    next += 1
+    const gone = { type: "toolCall", key: "c", headers: { operation: "delete" } }
+    expect(admit(next, [gone], admission)).toHaveLength(1)
+    expect(shows("pending", 0)).toBe(true)
+    warn.mockRestore()
+  })
+
   it("takes everything away on a reset", () => {
     const admission = new Admission()
     admit(2, [message("a"), message("b")], admission)

@@ -41,8 +41,8 @@ const INSERTED_HEADER = "headwater.inserted"
 export class Admission {
   /** All before this position is known, whoever writes it again. */
   #covered = 0
-  /** The rows there are, so that a reset can take them away. */
-  readonly #keys = new Map<Shown, Set<string>>(SHOWN.map((type) => [type, new Set()]))
+  /** The rows there are, so that a reset can take them away, and how far those are that end. */
+  readonly #rows = new Map<Shown, Map<string, Progress>>(SHOWN.map((type) => [type, new Map()]))
 
   /** The batch as the collections should see it. */
   admit(batch: Batch): Batch {
@@ -66,26 +66,55 @@ export class Admission {
   #admit(change: Change & { type: Shown }, stands: number): Change[] {
     const { type, key, value, headers } = change
     if (headers["operation"] === "delete") {
-      this.#keys.get(type)?.delete(key)
+      this.#rows.get(type)?.delete(key)
       return [change]
     }
     if (!isRow[type](value)) {
       console.warn(`a row of type ${type} breaks its contract and is left out`, key)
       return []
     }
-    this.#keys.get(type)?.add(key)
+    const rows = this.#rows.get(type)
+    const next = value as Progress
+    if (!mayBecome(rows?.get(key), next)) {
+      console.warn(`a row of type ${type} comes too late and is left out`, key)
+      return []
+    }
+    const { status, attempt, isLate } = next
+    rows?.set(key, { status, attempt, isLate })
     const position = Number(headers[INSERTED_HEADER] ?? stands)
     return [{ ...change, value: { ...value, position } }]
   }
 
   #withdrawAll(): Change[] {
     const headers = { operation: "delete" }
-    return [...this.#keys].flatMap(([type, keys]) => {
-      const changes = [...keys].map((key) => ({ type, key, headers }))
-      keys.clear()
+    return [...this.#rows].flatMap(([type, rows]) => {
+      const changes = [...rows.keys()].map((key) => ({ type, key, headers }))
+      rows.clear()
       return changes
     })
   }
+}
+
+/** What rows that come to an end say of it. */
+interface Progress {
+  status?: unknown
+  attempt?: unknown
+  isLate?: unknown
+}
+
+const ENDS = new Set<unknown>(["completed", "failed", "cancelled"])
+
+/**
+ * Whether a row may take the place of another, as `agent::rows` has it: an end is for ever, but for
+ * an answer that is kept though it came late, and an attempt tells nothing of a later one.
+ */
+function mayBecome(old: Progress | undefined, next: Progress): boolean {
+  if (old === undefined) return true
+  const isCancelled = next.status === "cancelled"
+  if (ENDS.has(old.status)) {
+    return old.status === "cancelled" && isCancelled && next.isLate === true && !old.isLate
+  }
+  return isCancelled || Number(next.attempt ?? 0) >= Number(old.attempt ?? 0)
 }
 
 /** Our offsets begin with the position of the next message. */

@@ -196,6 +196,7 @@ describe("a call", () => {
     [{ status: "executing", attempt: 2 }, "running, attempt 2"],
     [{ status: "completed" }, "done"],
     [{ status: "completed", isLate: true }, "done, too late"],
+    [{ status: "cancelled", cancelledBy: "user", isLate: true }, "stopped, answered too late"],
     [{ status: "failed" }, "failed"],
     [{ status: "cancelled", cancelledBy: "user" }, "stopped"],
     [{ status: "cancelled", cancelledBy: "timeout" }, "timed out"],

@@ -270,7 +270,10 @@ function describeStatus(row: ToolCall, isDecided: boolean): string {
   const { status, cancelledBy, attempt } = row
   // A later version may know more words than we do.
   const word = STATUS[status] ?? status
-  if (status === "cancelled" && cancelledBy) return CANCELLED_BY[cancelledBy] ?? word
+  if (status === "cancelled") {
+    const how = cancelledBy ? (CANCELLED_BY[cancelledBy] ?? word) : word
+    return row.isLate ? `${how}, answered too late` : how
+  }
   if (status === "parked" && isDecided) return "decided"
   if (status === "executing" && attempt > 1) return `${word}, attempt ${attempt}`
   if (status === "completed" && row.isLate) return "done, too late"

@@ -132,6 +132,14 @@ pub const MODEL_PAUSE_FIRST: Duration = Duration::from_millis(500);
 pub const MODEL_PAUSE_MAX: Duration = Duration::from_secs(30);
 /// How long an agent that is to stop waits for tools that are under way.
 pub const TOOLS_PATIENCE: Duration = Duration::from_secs(10);
+/// How long a tool that was cancelled may go on, to clear away what it has begun.
+pub const TOOL_GRACE: Duration = Duration::from_secs(2);
+/// How much longer than the lease of a dead executor an agent waits until another one has begun.
+pub const RELIEF_PATIENCE: Duration = Duration::from_secs(10);
+/// Attempts at a call elsewhere that an agent waits for; the last one has its own time alone.
+pub const ELSEWHERE_ATTEMPTS_MAX: u32 = 5;
+/// The longest lease of an executor that an agent waits for.
+pub const LEASE_BELIEVED_MAX: Duration = Duration::from_hours(1);
 /// Bytes of the name of an agent.
 pub const AGENT_NAME_BYTES_MAX: usize = 64;
 /// Messages that one generation answers; those beyond wait for the next.

@@ -126,7 +126,7 @@ pub trait ToolCallRow: Row {
     /// Nobody waits for it any more. An answer that came late is given if it is to be kept.
     fn cancel(&mut self, by: CancelledBy, late: Option<&Content>, at: &str);
 
-    /// The answer of a completed call.
+    /// The answer of a completed call, or one that came late.
     fn result(&self) -> Option<Content>;
 
     /// Why a call failed, or what the model is told instead of an answer.
@@ -142,6 +142,15 @@ pub trait ToolCallRow: Row {
     /// query of more rows works, too, and costs more.
     fn open(_names: Option<&[String]>) -> Find<Self> {
         from::<Self>()
+    }
+
+    /// Keeps an answer that came after the call was cancelled, and changes nothing else. Rows that
+    /// have no place for one do nothing.
+    fn keep_late(&mut self, _answer: &Content, _at: &str) {}
+
+    /// Whether an answer was kept that came late.
+    fn is_late(&self) -> bool {
+        false
     }
 
     /// What the model calls it.
@@ -200,6 +209,11 @@ pub trait GenerationRow: Row {
     fn cancelled_by(&self) -> Option<CancelledBy> {
         None
     }
+
+    /// Whose it is, if the row knows: a stop may be meant for all of an agent.
+    fn agent_name(&self) -> Option<&str> {
+        None
+    }
 }
 
 /// A row that is a piece of a growing text. Such rows are never changed.
@@ -246,6 +260,24 @@ const CALL: &str = "tool call";
 const GENERATION: &str = "generation";
 const CHUNK: &str = "chunk";
 
+/// Whether a call may become another: the rule of calls for
+/// [`StreamDbBuilder::admits`](live::StreamDbBuilder::admits), which `rows::session` has. An end
+/// is for ever, but for an answer that is kept though it came late; and an attempt tells nothing
+/// of a later one, however long its words were on their way. Whoever asked may cancel at any time.
+pub fn admits_call<R: ToolCallRow>(old: &R, new: &R) -> bool {
+    let is_cancelled = new.status() == CallStatus::Cancelled;
+    if old.status().is_terminal() {
+        let was_cancelled = old.status() == CallStatus::Cancelled;
+        return was_cancelled && is_cancelled && new.is_late() && !old.is_late();
+    }
+    is_cancelled || new.attempt() >= old.attempt()
+}
+
+/// The same for generations: an end is for ever.
+pub fn admits_generation<G: GenerationRow>(old: &G, _new: &G) -> bool {
+    !is_over(old.status())
+}
+
 /// A pending row for a call.
 pub(crate) fn new_call<R: ToolCallRow>(call: NewCall) -> Result<R, BrokenContract> {
     let (id, name) = (call.id.clone(), call.name.clone());
@@ -286,7 +318,15 @@ pub(crate) fn step_call<R: ToolCallRow>(
     Ok(next)
 }
 
-/// The same for a generation.
+/// The row of a cancelled call with an answer that came late, if it has a place for one.
+pub(crate) fn late_call<R: ToolCallRow>(row: &R, answer: &Content, at: &str) -> Option<R> {
+    let mut next = row.clone();
+    next.keep_late(answer, at);
+    let is_same = next.key() == row.key() && next.status() == CallStatus::Cancelled;
+    (is_same && admits_call(row, &next)).then_some(next)
+}
+
+/// A generation as it is after a step, if that is one which it may take.
 pub(crate) fn step_generation<G: GenerationRow>(
     row: &G,
     to: GenerationStatus,
@@ -414,10 +454,19 @@ impl ToolCallRow for rows::ToolCall {
     fn cancel(&mut self, by: CancelledBy, late: Option<&Content>, at: &str) {
         self.cancelled_by = Some(by);
         if let Some(late) = late {
-            (self.result, self.result_parts) = to_result(late);
-            self.is_late = true;
+            self.keep_late(late, at);
         }
         self.end(CallStatus::Cancelled, at);
+    }
+
+    fn keep_late(&mut self, answer: &Content, at: &str) {
+        (self.result, self.result_parts) = to_result(answer);
+        self.is_late = true;
+        at.clone_into(&mut self.updated_at);
+    }
+
+    fn is_late(&self) -> bool {
+        self.is_late
     }
 
     fn result(&self) -> Option<Content> {
@@ -511,6 +560,10 @@ impl GenerationRow for rows::Generation {
 
     fn cancelled_by(&self) -> Option<CancelledBy> {
         self.cancelled_by
+    }
+
+    fn agent_name(&self) -> Option<&str> {
+        Some(&self.agent_name)
     }
 }
 

@@ -255,16 +255,19 @@ fn wrapped<R: ToolCallRow>(
     asking: &Asking,
     kind: Kind,
 ) -> Result<Tool, BadTool> {
-    let (spec, asks) = (tool.spec().clone(), tool.clone());
+    let spec = tool.spec().clone();
     let mut builder = Tool::builder(spec.name.clone(), spec.description.clone())
         .input_schema(spec.input.clone())
-        .approve_when(move |arguments: &Value| asks.needs_approval(arguments))
         // The row is asked for once, however often the call is made.
         .effect(chat::Effect::Idempotent)
         .time_max(asking.patience.saturating_add(DURABLE_PATIENCE_SLACK))
         .output_bytes_max(spec.output_bytes_max);
     if spec.lazy {
         builder = builder.lazy();
+    }
+    if tool.may_need_approval() {
+        let asks = tool.clone();
+        builder = builder.approve_when(move |arguments: &Value| asks.needs_approval(arguments));
     }
     let is_background = matches!(kind, Kind::Background);
     if let (false, Some(output)) = (is_background, &spec.output) {
@@ -321,6 +324,14 @@ async fn serve<R: ToolCallRow>(
             if !matches!(error, WaitError::Deleted { .. }) {
                 cancel(calls, &id, by).await?;
             }
+            // An answer that stands before it in the stream is what the row says.
+            match calls.get(&id)?.map(|row| (row.status(), outcome_of(&*row))) {
+                Some((CallStatus::Completed, ToolOutcome::Done { content })) => return Ok(content),
+                Some((CallStatus::Failed, ToolOutcome::Failed { why })) => {
+                    return Err(ToolError::new(why));
+                }
+                _ => {}
+            }
             Err(ToolError::new(match error {
                 WaitError::Elapsed { .. } => format!("{error}, and was cancelled"),
                 error => error.to_string(),
@@ -367,7 +378,9 @@ async fn cancel<R: ToolCallRow>(
     let at = now(calls.sys());
     let cancelled = step_call(&*row, &[CallStatus::Cancelled], |row| row.cancel(by, None, &at))?;
     calls.replace(cancelled).await?;
-    Ok(true)
+    // Somebody may have answered it while that was on its way.
+    let answered = [CallStatus::Completed, CallStatus::Failed];
+    Ok(calls.get(id)?.is_none_or(|row| !answered.contains(&row.status())))
 }
 
 fn outcome_of<R: ToolCallRow>(row: &R) -> ToolOutcome {

@@ -14,7 +14,8 @@ use crate::{
     claims::{Claims, Known, Phase},
     contract::{CancelledBy, GenerationRow, GenerationStatus, is_over, step_generation},
     foreman::{Foreman, Job, Trade},
-    rows::{Claim, now},
+    rows::{Claim, Stop, now},
+    stops::{Stoppable, Stops, reason_of},
     table::{Table, TableError},
 };
 
@@ -61,6 +62,7 @@ struct Work<G, T> {
     time_max: Duration,
     margin: Duration,
     restarts: bool,
+    stops: Option<Stops>,
     result: Option<WriteResult<G, T>>,
     on_complete: Option<Callback<G, T>>,
     on_error: Option<Callback<G, String>>,
@@ -119,6 +121,7 @@ impl Generator {
                 time_max: GENERATION_TIME_DEFAULT,
                 margin: LEASE_MARGIN_DEFAULT.saturating_add(GENERATION_GRACE),
                 restarts: false,
+                stops: None,
                 result: None,
                 on_complete: None,
                 on_error: None,
@@ -158,6 +161,14 @@ impl<G: GenerationRow, T: Send + 'static> GeneratorBuilder<G, T> {
     /// Runs generations again whose generator has died. Otherwise they are cancelled by an error.
     pub fn restarts_interrupted(mut self) -> Self {
         self.work.restarts = true;
+        self
+    }
+
+    /// Where to see whether somebody says stop: a stop of a generation cancels it by user, and so
+    /// does one that names no generation, if it stands behind the row in their stream and means its
+    /// agent or all.
+    pub fn stops(mut self, stops: impl Into<Table<Stop>>) -> Self {
+        self.work.stops = Some(Stops(stops.into()));
         self
     }
 
@@ -238,6 +249,10 @@ impl<G: GenerationRow, T: Send + 'static> Trade for Work<G, T> {
             let why = "whoever made it is gone".to_owned();
             return self.end(&row, &job, End::Cancelled(CancelledBy::Error, why)).await;
         }
+        if let Some(stop) = self.stopped(&row)? {
+            let end = End::Cancelled(CancelledBy::User, reason_of(&stop));
+            return self.end(&row, &job, end).await;
+        }
         let at = now(&self.sys);
         let generating =
             step_generation(&row, GenerationStatus::Generating, |row| row.set_generating(&at));
@@ -248,8 +263,13 @@ impl<G: GenerationRow, T: Send + 'static> Trade for Work<G, T> {
                 return Err(broken.into());
             }
         };
+        // What is written may be on its way for long, so nothing is that is too late already.
+        if !self.may_begin(row.id(), &job) {
+            return Ok(());
+        }
         self.table.replace(row.clone()).await?;
-        if !self.is_ours(row.id(), &job) {
+        let has_ended = self.table.get(row.id())?.is_some_and(|row| is_over(row.status()));
+        if has_ended || !self.may_begin(row.id(), &job) {
             return Ok(());
         }
         let end = self.run(&row, &job).await;
@@ -271,30 +291,35 @@ impl<G: GenerationRow, T: Send + 'static> Work<G, T> {
                 Err(_) => std::future::pending().await,
             }
         };
+        let stopped = async {
+            match (&self.stops, self.stoppable(row)) {
+                (Some(stops), Ok(work)) => reason_of(&stops.wait(&work).await),
+                _ => std::future::pending().await,
+            }
+        };
         let (by, why) = tokio::select! {
             biased;
             made = &mut made => return ended_by(made),
-            by = ended => (by, "its row was cancelled or deleted"),
-            () = job.cancellation.cancelled() => (CancelledBy::Error, "its generator was ended"),
-            () = self.sys.clock.sleep(self.time_max) => (CancelledBy::Timeout, "it took too long"),
+            by = ended => (by, "its row was cancelled or deleted".to_owned()),
+            why = stopped => (CancelledBy::User, why),
+            () = job.cancellation.cancelled() => {
+                (CancelledBy::Error, "its generator was ended".to_owned())
+            }
+            () = self.sys.clock.sleep(self.time_max) => {
+                (CancelledBy::Timeout, "it took too long".to_owned())
+            }
         };
         canceller.cancel();
         // What it comes to now is not what was asked for, but it may have something to put away.
         let _ = self.sys.clock.timeout(GENERATION_GRACE, made).await;
-        End::Cancelled(by, why.to_owned())
+        End::Cancelled(by, why)
     }
 
     /// Writes how a generation ended, unless somebody else has.
     async fn end(&self, row: &G, job: &Job, end: End<T>) -> Result<(), TableError> {
         let newest = self.table.get(row.id())?;
         let Some(newest) = newest.filter(|newest| !is_over(newest.status())) else {
-            let newest =
-                self.table.get(row.id())?.map_or_else(|| row.clone(), |row| (*row).clone());
-            let by = newest.cancelled_by().unwrap_or(CancelledBy::User);
-            if newest.status() == GenerationStatus::Cancelled || !is_over(newest.status()) {
-                self.tell(self.on_cancelled.as_ref().map(|callback| callback(newest, by))).await;
-            }
-            return Ok(());
+            return self.came_late(row).await;
         };
         if !self.is_ours(row.id(), job) {
             return Ok(());
@@ -316,6 +341,11 @@ impl<G: GenerationRow, T: Send + 'static> Work<G, T> {
             }
         }?;
         self.table.replace(ended.clone()).await?;
+        // Somebody else's end may stand before it.
+        let is_other = |newest: &G| is_over(newest.status()) && newest.status() != ended.status();
+        if self.table.get(row.id())?.is_some_and(|newest| is_other(&newest)) {
+            return self.came_late(row).await;
+        }
         let told = match end {
             End::Completed(value) => {
                 self.on_complete.as_ref().map(|callback| callback(ended, value))
@@ -325,6 +355,34 @@ impl<G: GenerationRow, T: Send + 'static> Work<G, T> {
         };
         self.tell(told).await;
         Ok(())
+    }
+
+    /// Somebody else has ended it, or deleted it.
+    async fn came_late(&self, row: &G) -> Result<(), TableError> {
+        let newest = self.table.get(row.id())?.map_or_else(|| row.clone(), |row| (*row).clone());
+        let by = newest.cancelled_by().unwrap_or(CancelledBy::User);
+        if newest.status() == GenerationStatus::Cancelled || !is_over(newest.status()) {
+            self.tell(self.on_cancelled.as_ref().map(|callback| callback(newest, by))).await;
+        }
+        Ok(())
+    }
+
+    fn stopped(&self, row: &G) -> Result<Option<Stop>, TableError> {
+        let Some(stops) = &self.stops else { return Ok(None) };
+        Ok(stops.find(&self.stoppable(row)?)?)
+    }
+
+    /// What a stop must be about to be about this generation.
+    fn stoppable(&self, row: &G) -> Result<Stoppable, TableError> {
+        let position = self.table.get(row.id())?.and_then(|row| row.meta().position);
+        let agent = row.agent_name().map(str::to_owned);
+        Ok(Stoppable { generation: Some(row.id().to_owned()), agent, position })
+    }
+
+    /// Whether an attempt may be made still.
+    fn may_begin(&self, id: &str, job: &Job) -> bool {
+        let is_early = job.until.is_none_or(|until| self.sys.clock.unix_ms() < until);
+        is_early && self.is_ours(id, job)
     }
 
     fn is_ours(&self, id: &str, job: &Job) -> bool {

@@ -7,7 +7,10 @@ use log::Log;
 use sys::Sys;
 use wire::{Address, Position};
 
-use crate::{AgentError, rows::Generation};
+use crate::{
+    AgentError,
+    rows::{self, Generation},
+};
 
 /// Where the oldest generation begins that is not over, if there is one: `live::compact` should
 /// hold everything from there on, so that its steps can still be told one by one.
@@ -19,7 +22,7 @@ pub async fn oldest_open(
     session: impl Into<Address>,
     sys: &Sys,
 ) -> Result<Option<Position>, AgentError> {
-    let db = StreamDb::builder(Arc::clone(log), session, sys).with::<Generation>();
+    let db = rows::session(StreamDb::builder(Arc::clone(log), session, sys));
     let db = db.open().map_err(unreadable)?;
     db.ready().await.map_err(unreadable)?;
     let rows = db.once(from::<Generation>().synced()).map_err(unreadable)?;

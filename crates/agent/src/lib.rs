@@ -66,6 +66,7 @@ mod holds;
 mod journal;
 pub mod lifecycle;
 pub mod rows;
+mod stops;
 mod stream;
 mod table;
 

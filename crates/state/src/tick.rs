@@ -96,6 +96,11 @@ impl Tick {
     pub fn entries(&self) -> &[(Position, Entry)] {
         &self.entries
     }
+
+    /// Leaves events out that are not to be applied. Where the tick begins and ends stays.
+    pub fn retain(&mut self, mut is_kept: impl FnMut(Position) -> bool) {
+        self.entries.retain(|(position, _)| is_kept(*position));
+    }
 }
 
 /// Splits a stream into ticks, however its chunks were cut.

@@ -4,7 +4,10 @@ use std::collections::VecDeque;
 
 use live::{Changes, DbError, Row, StreamDb, from};
 
-use crate::rows::{CallStatus, Message, Resolution, Stop, ToolCall};
+use crate::{
+    rows::{Message, Resolution, Stop, ToolCall},
+    table::Table,
+};
 
 /// What others write, as it comes by the stream.
 pub(super) struct News {
@@ -13,6 +16,7 @@ pub(super) struct News {
     stops: Changes<Stop>,
     calls: Changes<ToolCall>,
     resolutions: Changes<Resolution>,
+    table: Table<ToolCall>,
     /// Messages that no generation has read, by position.
     inbox: VecDeque<(u64, Message)>,
     /// Stops that may still end something, by position.
@@ -23,8 +27,8 @@ pub(super) struct News {
 pub(super) enum Signal {
     /// Somebody says stop, or somebody wrote to the agent: look.
     Look,
-    /// Somebody has answered calls.
-    Answered(Vec<ToolCall>),
+    /// Calls are others than they were: somebody has begun, answered or parked them.
+    Calls(Vec<ToolCall>),
     /// Somebody has decided on calls.
     Resolved(Vec<Resolution>),
 }
@@ -39,6 +43,7 @@ impl News {
             stops: db.changes(from::<Stop>().synced())?,
             calls: db.changes(from::<ToolCall>().synced())?,
             resolutions: db.changes(from::<Resolution>().synced())?,
+            table: db.rows::<ToolCall>()?.into(),
             inbox: VecDeque::new(),
             stopped: Vec::new(),
         })
@@ -88,9 +93,20 @@ impl News {
         self.stopped.iter().find(is_meant).map(|(_, stop)| stop.clone())
     }
 
-    /// Calls that others have answered, and nobody has looked at yet.
-    pub(super) fn answered(&mut self) -> Vec<ToolCall> {
-        answers_in(&self.calls.take())
+    /// Calls that have changed, and nobody has looked at yet.
+    pub(super) fn changed_calls(&mut self) -> Vec<ToolCall> {
+        rows_of(&self.calls.take()).map(|(_, row)| row).collect()
+    }
+
+    /// The row of a call, as far as the stream was read.
+    pub(super) fn call(&self, id: &str) -> Option<ToolCall> {
+        self.table.get(id).ok().flatten().map(|row| (*row).clone())
+    }
+
+    /// Waits until a call has ended, and tells how. None if its row is gone, or cannot be read.
+    pub(super) async fn ended_call(&self, id: &str) -> Option<ToolCall> {
+        let ended = self.table.wait_for(id, |row| row.status.is_terminal()).await;
+        ended.ok().flatten().map(|row| (*row).clone())
     }
 
     /// Waits for something that may concern a generation.
@@ -102,7 +118,7 @@ impl News {
                 Signal::Look
             }
             changes = self.calls.next() => {
-                Signal::Answered(answers_in(&changes))
+                Signal::Calls(rows_of(&changes).map(|(_, row)| row).collect())
             }
             changes = self.resolutions.next() => {
                 Signal::Resolved(rows_of(&changes).map(|(_, row)| row).collect())
@@ -131,12 +147,6 @@ impl News {
     fn keep_stops(&mut self, changes: &[live::Change]) {
         self.stopped.extend(rows_of::<Stop>(changes));
     }
-}
-
-/// Calls that are over, or parked.
-fn answers_in(changes: &[live::Change]) -> Vec<ToolCall> {
-    let is_over = |call: &ToolCall| call.status.is_terminal() || call.status == CallStatus::Parked;
-    rows_of(changes).map(|(_, row)| row).filter(is_over).collect()
 }
 
 /// The rows that went.

@@ -1,25 +1,35 @@
 //! The calls of one turn: run here, or waited for.
 
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
 
 use chat::{
-    CallEnd, Conversation, Message, Place, Request, ToolContext, ToolResult,
+    CallEnd, Conversation, Message, Place, Request, ToolContext, ToolOutcome, ToolResult,
     agui::Content,
     machine::{Input, Step},
 };
 use futures_util::{FutureExt as _, StreamExt as _, future::BoxFuture, stream::FuturesUnordered};
 use serde_json::Value;
-use sys::{Cancellation, Canceller};
+use sys::{Cancellation, Canceller, UnixMs};
+use wire::Timestamp;
 
 use super::{
     news::Signal,
     work::{Cancelled, Halt, Work},
 };
 use crate::{
-    caps::{ANSWER_BYTES_MAX, TOOLS_PATIENCE},
+    caps::{
+        ANSWER_BYTES_MAX, CLAIM_SLACK, ELSEWHERE_ATTEMPTS_MAX, LEASE_BELIEVED_MAX,
+        LEASE_MARGIN_DEFAULT, RELIEF_PATIENCE, TOOL_GRACE, TOOLS_PATIENCE,
+    },
+    contract::admits_call,
     conversation::{answer_of, put_answer},
+    executor::checked,
     journal::Writes,
-    rows::{CallStatus, CancelledBy, Decision, Resolution, ToolCall, now},
+    rows::{CallStatus, CancelledBy, Decision, Effect, Resolution, ToolCall, now},
 };
 
 /// Calls that run here.
@@ -30,10 +40,22 @@ struct Batch {
     running: Running,
     /// Ids of calls that run, or have run, in this process.
     begun: BTreeSet<String>,
+    /// Since when each call is as far as it is.
+    since: Times,
     conversation: Arc<dyn Conversation>,
     /// Ends what runs when it goes.
     end: Canceller,
     cancellation: Cancellation,
+}
+
+/// How far calls are, by what the model calls them.
+type Times = BTreeMap<String, Since>;
+
+/// How far a call is, and since when, by the clock of this process.
+struct Since {
+    status: CallStatus,
+    attempt: u32,
+    at: UnixMs,
 }
 
 /// What the model was asked, and what was said since.
@@ -53,15 +75,16 @@ impl Work<'_> {
     pub(super) async fn call_tools(&mut self) -> Result<Step, Halt> {
         let (end, cancellation) = Cancellation::new();
         let conversation = self.conversation();
-        let (running, begun) = (Running::new(), BTreeSet::new());
-        let mut batch = Batch { running, begun, conversation, end, cancellation };
+        let (running, begun, since) = (Running::new(), BTreeSet::new(), BTreeMap::new());
+        let mut batch = Batch { running, begun, since, conversation, end, cancellation };
         loop {
             if let Some(cancelled) = self.is_stopped() {
-                batch.end.cancel();
-                return self.cancel_calls(cancelled).await;
+                self.wind_up(&mut batch, cancelled.by).await?;
+                return self.cancel_begun_calls(cancelled, Some(&batch.begun)).await;
             }
+            self.note(&mut batch.since);
             self.begin_calls(&mut batch);
-            let wait = self.next_deadline();
+            let wait = self.next_deadline(&batch.since);
             let clock = self.core.sys.clock.clone();
             let next = tokio::select! {
                 biased;
@@ -70,7 +93,7 @@ impl Work<'_> {
                 Some((call_id, result)) = batch.running.next(), if !batch.running.is_empty() => {
                     self.answer(&call_id, &result).await?
                 }
-                () = clock.sleep(wait) => self.give_up_on_others().await?,
+                () = clock.sleep(wait) => self.give_up_on_others(&batch.since).await?,
             };
             if let Some(next) = next {
                 return Ok(next);
@@ -97,8 +120,7 @@ impl Work<'_> {
                 return;
             }
             let is_here = row.status == CallStatus::Executing && self.is_ours(row);
-            let turn = format!("{call_id}#{}", row.attempt);
-            if is_here && batch.begun.insert(turn) {
+            if is_here && batch.begun.insert(turn_of(call_id, row)) {
                 batch.running.push(self.run_call(call_id.clone(), row, batch));
             }
         }
@@ -126,10 +148,17 @@ impl Work<'_> {
         let context = ToolContext::new(call_id.as_str(), batch.cancellation.clone())
             .with_idempotency_key(self.core.key_of(&row.id))
             .with_attempt(row.attempt)
+            .with_grace(TOOL_GRACE)
             .with_conversation(Arc::clone(&batch.conversation));
         let (args, sys) = (row.args.clone(), self.core.sys.clone());
         async move {
-            let outcome = tool.call(args, context, &sys).await;
+            let outcome = match tool.call(args, context, &sys).await {
+                ToolOutcome::Done { content } => match checked(&tool, &content) {
+                    Ok(()) => ToolOutcome::Done { content },
+                    Err(why) => ToolOutcome::Failed { why },
+                },
+                other => other,
+            };
             let result = outcome.into_result(call_id.as_str().into());
             (call_id, result)
         }
@@ -138,41 +167,52 @@ impl Work<'_> {
 
     /// Writes down the answer to a call, and what comes next if it was the last one.
     async fn answer(&mut self, call_id: &str, result: &ToolResult) -> Result<Option<Step>, Halt> {
-        let now = now(&self.core.sys);
-        let result = fitting(result);
-        let Some(row) = self.calls.get_mut(call_id) else { return Ok(None) };
-        put_answer(row, &result, &now);
         let mut writes = Writes::default();
+        self.settle(call_id, result, &mut writes)?;
+        self.go_on(writes).await
+    }
+
+    /// Feeds the answer to a call, and writes it down with what else is.
+    fn settle(
+        &mut self,
+        call_id: &str,
+        result: &ToolResult,
+        writes: &mut Writes,
+    ) -> Result<(), Halt> {
+        let (now, result) = (now(&self.core.sys), fitting(result));
+        let Some(row) = self.calls.get_mut(call_id) else { return Ok(()) };
+        put_answer(row, &result, &now);
         writes.update(row);
-        self.go_on(result, writes).await
+        self.feed_answer(result)
     }
 
     /// Feeds an answer whose row is among the writes, or stands in the stream already.
-    async fn go_on(
-        &mut self,
-        result: ToolResult,
-        mut writes: Writes,
-    ) -> Result<Option<Step>, Halt> {
+    fn feed_answer(&mut self, result: ToolResult) -> Result<(), Halt> {
         if self.machine.answer_to(&result.call_id).is_none() {
             self.feed(Input::Tool(result))?;
         }
+        Ok(())
+    }
+
+    /// Writes down what comes next if every call has its answer.
+    async fn go_on(&mut self, mut writes: Writes) -> Result<Option<Step>, Halt> {
         let next = self.advance(&mut writes);
-        if !writes.is_empty() {
-            self.journal.commit(writes).await?;
-        }
+        self.journal.commit_some(writes).await?;
         Ok((!matches!(next, Step::CallTools(_) | Step::AwaitClientTools(_))).then_some(next))
     }
 
     async fn take_signal(&mut self, signal: Signal) -> Result<Option<Step>, Halt> {
         match signal {
             Signal::Look => Ok(None),
-            Signal::Answered(rows) => {
+            Signal::Calls(rows) => {
+                let mut is_answer = false;
                 for row in rows {
-                    if let Some(next) = self.take_answer(row).await? {
-                        return Ok(Some(next));
-                    }
+                    is_answer |= self.take_row(row)?;
                 }
-                Ok(None)
+                match is_answer {
+                    true => self.go_on(Writes::default()).await,
+                    false => Ok(None),
+                }
             }
             Signal::Resolved(resolutions) => {
                 for resolution in resolutions {
@@ -185,19 +225,22 @@ impl Work<'_> {
         }
     }
 
-    /// An executor has answered a call that was left to others.
-    async fn take_answer(&mut self, row: ToolCall) -> Result<Option<Step>, Halt> {
-        let own = self.calls.values_mut().find(|own| own.id == row.id);
-        let Some(own) = own.filter(|own| !own.status.is_terminal()) else { return Ok(None) };
-        // What the agent wrote itself comes back, too; and whoever parks a call says no answer.
-        if own.executor.as_deref() == Some(self.core.runner.as_str()) {
-            return Ok(None);
+    /// An executor has begun, answered or parked a call that was left to others. Whether it is an
+    /// answer.
+    fn take_row(&mut self, row: ToolCall) -> Result<bool, Halt> {
+        let is_own = |(_, own): &(&String, &ToolCall)| own.id == row.id;
+        let Some((call_id, own)) = self.calls.iter().find(is_own) else { return Ok(false) };
+        // What the agent wrote itself comes back, too, when it has gone on already.
+        let is_echo = own.executor.as_deref() == Some(self.core.runner.as_str())
+            || (self.is_ours(own) && !row.status.is_terminal());
+        if is_echo || own.status.is_terminal() || !admits_call(own, &row) {
+            return Ok(false);
         }
-        *own = row;
-        match answer_of(own) {
-            Some(answer) => self.go_on(answer, Writes::default()).await,
-            None => Ok(None),
-        }
+        let answer = answer_of(&row);
+        self.calls.insert(call_id.clone(), row);
+        let is_answer = answer.is_some();
+        answer.map_or(Ok(()), |answer| self.feed_answer(answer))?;
+        Ok(is_answer)
     }
 
     /// A person has decided on a parked call. The first decision on an attempt counts.
@@ -239,72 +282,171 @@ impl Work<'_> {
         }
     }
 
+    /// Takes note of how far calls are.
+    fn note(&self, times: &mut Times) {
+        let now = self.core.sys.clock.unix_ms();
+        for (call_id, row) in &self.calls {
+            let (status, attempt) = (row.status, row.attempt);
+            let at = match times.get(call_id) {
+                Some(since) if (since.status, since.attempt) == (status, attempt) => continue,
+                Some(_) => now,
+                // A runner before may have waited for it already.
+                None => told_since(row).map_or(now, |at| at.min(now)),
+            };
+            times.insert(call_id.clone(), Since { status, attempt, at });
+        }
+    }
+
     /// How long the calls that others make may take yet.
-    fn next_deadline(&self) -> Duration {
+    fn next_deadline(&self, times: &Times) -> Duration {
         let clock = &self.core.sys.clock;
-        let others = self.calls.values().filter_map(|row| self.time_left(row));
+        let others = self.calls.iter().filter_map(|(id, row)| self.time_left(id, row, times));
         let own = self.deadline.map(|at| at.since(clock.unix_ms()));
         others.chain(own).min().unwrap_or(Duration::from_hours(1))
     }
 
-    /// How long a call that somebody else makes may take yet.
-    fn time_left(&self, row: &ToolCall) -> Option<Duration> {
+    /// How long a call that somebody else makes may take yet, in this attempt.
+    fn time_left(&self, call_id: &str, row: &ToolCall, times: &Times) -> Option<Duration> {
         let is_open = matches!(row.status, CallStatus::Pending | CallStatus::Executing);
         if !is_open || self.is_ours(row) {
             return None;
         }
         let time_max = self.machine.tools().get(&row.name)?.spec().time_max;
-        // A call that was parked has its time again.
-        let since = match row.status {
-            CallStatus::Pending => &row.updated_at,
-            _ => row.started_at.as_ref().unwrap_or(&row.updated_at),
-        };
-        let asked: wire::Timestamp = since.parse().ok()?;
-        let until = sys::UnixMs::new(asked.unix_ms()).plus(time_max);
+        let until = times.get(call_id)?.at.plus(patience(row, time_max));
         Some(until.since(self.core.sys.clock.unix_ms()))
     }
 
     /// Cancels calls that nobody has answered in time.
-    async fn give_up_on_others(&mut self) -> Result<Option<Step>, Halt> {
-        let is_late = |row: &ToolCall| self.time_left(row).is_some_and(|left| left.is_zero());
-        let late = self.calls.iter().find(|(_, row)| is_late(row));
-        let Some((call_id, row)) = late.map(|(id, row)| (id.clone(), row.clone())) else {
-            return Ok(None);
+    async fn give_up_on_others(&mut self, times: &Times) -> Result<Option<Step>, Halt> {
+        let is_late = |call_id: &str, row: &ToolCall| {
+            self.time_left(call_id, row, times).is_some_and(|left| left.is_zero())
         };
-        let why = format!("nobody has answered the call of {:?} in time", row.name);
-        let content = Content::Text(why);
-        let result =
-            ToolResult { call_id: call_id.as_str().into(), content, end: CallEnd::Cancelled };
-        if let Some(row) = self.calls.get_mut(&call_id) {
-            row.cancelled_by = Some(CancelledBy::Timeout);
+        let late = self.calls.iter().filter(|(call_id, row)| is_late(call_id, row));
+        let late: Vec<_> = late.map(|(call_id, _)| call_id.clone()).collect();
+        if late.is_empty() {
+            return Ok(None);
         }
-        self.answer(&call_id, &result).await
+        let why =
+            |row: &ToolCall| format!("nobody has answered the call of {:?} in time", row.name);
+        self.cancel_elsewhere(&late, CancelledBy::Timeout, why).await?;
+        self.go_on(Writes::default()).await
+    }
+
+    /// Cancels calls that somebody else may be at. The first end in the stream counts, so the
+    /// machine is fed what the rows say once that is known.
+    async fn cancel_elsewhere(
+        &mut self,
+        call_ids: &[String],
+        by: CancelledBy,
+        why: impl Fn(&ToolCall) -> String,
+    ) -> Result<(), Halt> {
+        let now = now(&self.core.sys);
+        let mut writes = Writes::default();
+        for call_id in call_ids {
+            let Some(own) = self.calls.get_mut(call_id) else { continue };
+            // Somebody may have begun it meanwhile.
+            if let Some(newest) = self.news.call(&own.id).filter(|row| admits_call(own, row)) {
+                *own = newest;
+            }
+            if !own.status.is_terminal() {
+                let content = Content::Text(why(own));
+                let (call_id, end) = (call_id.as_str().into(), CallEnd::Cancelled);
+                put_answer(own, &ToolResult { call_id, content, end }, &now);
+                own.cancelled_by = Some(by);
+                writes.update(own);
+            }
+        }
+        self.journal.commit_some(writes).await?;
+        for call_id in call_ids {
+            let Some(own) = self.calls.get_mut(call_id) else { continue };
+            tokio::select! {
+                biased;
+                ended = self.news.ended_call(&own.id) => {
+                    if let Some(ended) = ended {
+                        *own = ended;
+                    }
+                }
+                () = self.cancellation.cancelled() => return Err(Halt::Stopped),
+            }
+            if let Some(answer) = answer_of(own) {
+                self.feed_answer(answer)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Tells the tools that run here that they are over, and gives them a moment to clear away. What
+    /// they answer in it counts.
+    async fn wind_up(&mut self, batch: &mut Batch, by: CancelledBy) -> Result<(), Halt> {
+        batch.end.cancel();
+        while let Some((call_id, mut result)) = batch.running.next().await {
+            let mut writes = Writes::default();
+            match result.end {
+                CallEnd::Done => self.settle(&call_id, &result, &mut writes)?,
+                // It says how it was stopped.
+                CallEnd::Failed | CallEnd::Denied => {
+                    result.end = CallEnd::Cancelled;
+                    if let Some(row) = self.calls.get_mut(&call_id) {
+                        row.cancelled_by = Some(by);
+                    }
+                    self.settle(&call_id, &result, &mut writes)?;
+                }
+                CallEnd::Cancelled => {}
+            }
+            self.journal.commit_some(writes).await?;
+        }
+        Ok(())
     }
 
     /// Ends the generation while calls are open.
     pub(super) async fn cancel_calls(&mut self, cancelled: Cancelled) -> Result<Step, Halt> {
+        self.cancel_begun_calls(cancelled, None).await
+    }
+
+    /// The same; these calls have begun here, or nobody knows which.
+    async fn cancel_begun_calls(
+        &mut self,
+        cancelled: Cancelled,
+        begun: Option<&BTreeSet<String>>,
+    ) -> Result<Step, Halt> {
         let (by, reason) = (cancelled.by, cancelled.reason.clone());
         // What others have answered before the stop stays answered.
-        for row in self.news.answered() {
-            if let Some(next) = self.take_answer(row).await? {
-                return Ok(next);
-            }
+        for row in self.news.changed_calls() {
+            self.take_row(row)?;
         }
-        self.cancelled = Some(cancelled);
-        self.feed(Input::Cancel { reason })?;
-        let now = now(&self.core.sys);
+        let is_open = |row: &ToolCall| !row.status.is_terminal();
+        let is_elsewhere = |row: &ToolCall| is_open(row) && !self.is_ours(row);
+        let others = self.calls.iter().filter(|(_, row)| is_elsewhere(row));
+        let others: Vec<_> = others.map(|(call_id, _)| call_id.clone()).collect();
+        self.cancel_elsewhere(&others, by, |row| stopped(row).to_owned()).await?;
         let mut writes = Writes::default();
-        for (call_id, row) in &mut self.calls {
-            let Some(answer) = self.machine.answer_to(call_id) else { continue };
-            if !row.status.is_terminal() {
-                put_answer(row, answer, &now);
+        for (call_id, text) in self.left_open(begun) {
+            let content = Content::Text(text.to_owned());
+            let end = CallEnd::Cancelled;
+            let result = ToolResult { call_id: call_id.as_str().into(), content, end };
+            if let Some(row) = self.calls.get_mut(&call_id) {
                 row.cancelled_by = Some(by);
-                writes.update(row);
             }
+            self.settle(&call_id, &result, &mut writes)?;
+        }
+        if !matches!(self.machine.next_step(), Step::Done(_)) {
+            self.cancelled = Some(cancelled);
+            self.feed(Input::Cancel { reason })?;
         }
         let next = self.advance(&mut writes);
         self.journal.commit(writes).await?;
         Ok(next)
+    }
+
+    /// Calls without an end, and what the model is told of them.
+    fn left_open(&self, begun: Option<&BTreeSet<String>>) -> Vec<(String, &'static str)> {
+        let open = self.calls.iter().filter(|(_, row)| !row.status.is_terminal());
+        open.map(|(call_id, row)| {
+            let has_begun = begun.is_none_or(|begun| begun.contains(&turn_of(call_id, row)));
+            let may_have_run = has_begun || row.status == CallStatus::Parked;
+            (call_id.clone(), if may_have_run { stopped(row) } else { NEVER_BEGUN })
+        })
+        .collect()
     }
 
     /// The agent is to stop: calls that run here may end, for a while; others go on without it.
@@ -340,6 +482,53 @@ fn fitting(result: &ToolResult) -> ToolResult {
         call_id: result.call_id.clone(),
         content: Content::Text(why),
         end: CallEnd::Failed,
+    }
+}
+
+/// What the model is told of a call that was stopped before it began.
+const NEVER_BEGUN: &str = "This call was cancelled.";
+/// The same of one whose outcome matters, and is not known.
+const OUTCOME_UNKNOWN: &str = "This call was cancelled while it ran, and must not happen twice: \
+                               whether it happened is not known.";
+
+/// What the model is told of a call that was stopped.
+fn stopped(row: &ToolCall) -> &'static str {
+    let may_have_run = matches!(row.status, CallStatus::Executing | CallStatus::Parked);
+    match may_have_run && row.effect == Effect::Once {
+        true => OUTCOME_UNKNOWN,
+        false => NEVER_BEGUN,
+    }
+}
+
+/// One attempt at a call.
+fn turn_of(call_id: &str, row: &ToolCall) -> String {
+    format!("{call_id}#{}", row.attempt)
+}
+
+/// Since when a call is as far as it is, as its row tells.
+fn told_since(row: &ToolCall) -> Option<UnixMs> {
+    let since = match row.status {
+        // One that was parked is asked for anew.
+        CallStatus::Pending => &row.updated_at,
+        _ => row.started_at.as_ref().unwrap_or(&row.updated_at),
+    };
+    moment(since)
+}
+
+fn moment(time: &str) -> Option<UnixMs> {
+    time.parse().ok().map(|time: Timestamp| UnixMs::new(time.unix_ms()))
+}
+
+/// How long a call elsewhere may stay as it is: whoever has it may be dead, and then its claim must
+/// lapse before somebody else begins the next attempt.
+fn patience(row: &ToolCall, time_max: Duration) -> Duration {
+    let told = row.lease_until.as_deref().zip(row.started_at.as_deref());
+    let told = told.and_then(|(until, at)| Some(moment(until)?.since(moment(at)?)));
+    let told = told.unwrap_or_default().min(LEASE_BELIEVED_MAX);
+    let lease = time_max.saturating_add(LEASE_MARGIN_DEFAULT).max(told);
+    match row.attempt < ELSEWHERE_ATTEMPTS_MAX {
+        true => lease.saturating_add(CLAIM_SLACK).saturating_add(RELIEF_PATIENCE),
+        false => lease,
     }
 }
 

@@ -10,11 +10,14 @@ use wire::Timestamp;
 
 use super::{Called, LatePolicy, parents::Parents};
 use crate::{
-    caps::{END_WRITE_PAUSE, END_WRITES_MAX},
+    caps::{END_WRITE_PAUSE, END_WRITES_MAX, TOOL_GRACE},
     claims::{Claims, Known, Phase},
-    contract::{BrokenContract, CallStatus, CancelledBy, Effect, Start, ToolCallRow, step_call},
+    contract::{
+        BrokenContract, CallStatus, CancelledBy, Effect, Start, ToolCallRow, late_call, step_call,
+    },
     foreman::{Job, Trade},
     rows::now,
+    stops::{Stoppable, Stops},
     table::{Table, TableError},
 };
 
@@ -29,6 +32,7 @@ pub(super) struct Bench<R> {
     pub(super) key_prefix: String,
     pub(super) margin: Duration,
     pub(super) parents: Option<Arc<dyn Parents>>,
+    pub(super) stops: Option<Stops>,
     pub(super) late: LatePolicy,
     pub(super) callbacks: Callbacks<R>,
     pub(super) sys: Sys,
@@ -79,7 +83,11 @@ impl<R: ToolCallRow> Trade for Bench<R> {
     }
 
     async fn work(self: Arc<Self>, row: R, job: Job) -> Result<(), TableError> {
-        if let Some(by) = self.cancelled(&row) {
+        let cancelled = match self.cancelled(&row) {
+            Some(by) => Some(by),
+            None => self.stopped(&row)?,
+        };
+        if let Some(by) = cancelled {
             return self.end(&row, job.turn.attempt, End::Cancelled(by, None)).await;
         }
         let Some(tool) = self.tools.get(row.name()).cloned() else {
@@ -113,12 +121,22 @@ impl<R: ToolCallRow> Bench<R> {
             Ok(row) => row,
             Err(broken) => return self.give_up(row, broken).await,
         };
+        // What is written may be on its way for long, so nothing is that is too late already.
+        if !self.is_ours(row.id(), job) {
+            tracing::debug!(row = row.id(), "a claim has lapsed before its work began");
+            return Ok(None);
+        }
         self.calls.replace(row.clone()).await?;
         // Whoever has claimed a later attempt has seen a row that was not executing, so only now
         // is it certain that nobody else begins.
-        let is_ours = self.is_newest(row.id(), job.turn.attempt)
-            && job.until.is_none_or(|until| self.sys.clock.unix_ms() < until);
-        Ok(is_ours.then_some(row))
+        let has_ended = self.calls.get(row.id())?.is_some_and(|row| row.status().is_terminal());
+        Ok((!has_ended && self.is_ours(row.id(), job)).then_some(row))
+    }
+
+    /// Whether an attempt may be made still.
+    fn is_ours(&self, id: &str, job: &Job) -> bool {
+        self.is_newest(id, job.turn.attempt)
+            && job.until.is_none_or(|until| self.sys.clock.unix_ms() < until)
     }
 
     /// A row that cannot say that it is executing is told so, if it can at least fail.
@@ -136,8 +154,35 @@ impl<R: ToolCallRow> Bench<R> {
         let call_id = row.call_id().unwrap_or_else(|| row.id());
         let context = ToolContext::new(call_id, cancellation)
             .with_idempotency_key(format!("{}{}", self.key_prefix, row.id()))
-            .with_attempt(attempt);
-        let outcome = tool.call(row.args(), context, &self.sys);
+            .with_attempt(attempt)
+            .with_grace(TOOL_GRACE);
+        let mut outcome = std::pin::pin!(tool.call(row.args(), context, &self.sys));
+        let (outcome, by) = tokio::select! {
+            biased;
+            outcome = &mut outcome => (outcome, None),
+            by = self.unwanted(row) => {
+                canceller.cancel();
+                (outcome.await, Some(by))
+            }
+        };
+        drop(canceller);
+        match (outcome, by) {
+            (ToolOutcome::Done { content }, None) => match checked(tool, &content) {
+                Ok(()) => End::Completed(content),
+                Err(why) => End::Failed(why),
+            },
+            (ToolOutcome::Failed { why }, None) => End::Failed(why),
+            // What a tool says once nobody waits is what it has cleared away.
+            (_, by) => End::Cancelled(by.unwrap_or(CancelledBy::User), None),
+        }
+    }
+
+    /// Waits until nobody waits for the call any more, by whom; for ever if its answer is kept all
+    /// the same.
+    async fn unwanted(&self, row: &R) -> CancelledBy {
+        if self.late == LatePolicy::Store {
+            return std::future::pending().await;
+        }
         let ended = async {
             let ended = self.calls.wait_for(row.id(), |row| row.status().is_terminal()).await;
             if ended.is_err() {
@@ -146,26 +191,23 @@ impl<R: ToolCallRow> Bench<R> {
             }
         };
         let cancelled = async {
-            match (&self.parents, row.generation_id(), self.late) {
-                (Some(parents), Some(id), LatePolicy::Discard) => parents.wait(id).await,
+            match (&self.parents, row.generation_id()) {
+                (Some(parents), Some(id)) => parents.wait(id).await,
                 _ => std::future::pending().await,
             }
         };
-        let outcome = tokio::select! {
-            biased;
-            outcome = outcome => outcome,
-            by = cancelled => return End::Cancelled(by, None),
-            // Its end is written already, by somebody who does not want to wait.
-            () = ended => return End::Cancelled(CancelledBy::User, None),
+        let stopped = async {
+            match (&self.stops, self.stoppable(row)) {
+                (Some(stops), Ok(work)) => drop(stops.wait(&work).await),
+                _ => std::future::pending().await,
+            }
         };
-        drop(canceller);
-        match outcome {
-            ToolOutcome::Done { content } => match checked(tool, &content) {
-                Ok(()) => End::Completed(content),
-                Err(why) => End::Failed(why),
-            },
-            ToolOutcome::Failed { why } => End::Failed(why),
-            _ => End::Cancelled(CancelledBy::User, None),
+        tokio::select! {
+            biased;
+            by = cancelled => by,
+            () = stopped => CancelledBy::User,
+            // Its end is written already, by somebody who does not want to wait.
+            () = ended => CancelledBy::User,
         }
     }
 
@@ -176,8 +218,7 @@ impl<R: ToolCallRow> Bench<R> {
         let row = loop {
             let newest = self.calls.get(row.id())?;
             let Some(newest) = newest.filter(|row| !row.status().is_terminal()) else {
-                tracing::debug!(row = row.id(), "an end came too late, and is not written");
-                return Ok(());
+                return self.came_late(row, end).await;
             };
             if !self.is_newest(row.id(), attempt) {
                 tracing::debug!(row = row.id(), "a later attempt was claimed, so this one ends");
@@ -195,6 +236,12 @@ impl<R: ToolCallRow> Bench<R> {
                 Err(error) => return Err(error),
             }
         };
+        // Somebody else's end may stand before it.
+        let is_other =
+            |newest: &R| newest.status().is_terminal() && newest.status() != row.status();
+        if self.calls.get(row.id())?.is_some_and(|newest| is_other(&newest)) {
+            return self.came_late(&row, end).await;
+        }
         let told = match end {
             End::Completed(answer) => {
                 self.callbacks.complete.as_ref().map(|callback| callback(row, answer))
@@ -208,9 +255,25 @@ impl<R: ToolCallRow> Bench<R> {
         Ok(())
     }
 
+    /// What becomes of an end that nobody waits for: an answer is kept, if that is wanted.
+    async fn came_late(&self, row: &R, end: End) -> Result<(), TableError> {
+        tracing::debug!(row = row.id(), "an end came too late");
+        let (End::Completed(answer) | End::Cancelled(_, Some(answer)), LatePolicy::Store) =
+            (end, self.late)
+        else {
+            return Ok(());
+        };
+        let Some(cancelled) = self.calls.get(row.id())? else { return Ok(()) };
+        match late_call(&*cancelled, &answer, &now(&self.sys)) {
+            Some(late) => self.calls.replace(late).await,
+            None => Ok(()),
+        }
+    }
+
     /// What an end is worth once the generation was cancelled.
     fn judged(&self, row: &R, end: End) -> End {
-        match (self.cancelled(row), end, self.late) {
+        let cancelled = self.cancelled(row).or_else(|| self.stopped(row).unwrap_or_default());
+        match (cancelled, end, self.late) {
             (Some(by), End::Completed(answer), LatePolicy::Store) => {
                 End::Cancelled(by, Some(answer))
             }
@@ -221,6 +284,24 @@ impl<R: ToolCallRow> Bench<R> {
 
     fn cancelled(&self, row: &R) -> Option<CancelledBy> {
         self.parents.as_ref()?.cancelled(row.generation_id()?)
+    }
+
+    /// Whether somebody has said stop.
+    fn stopped(&self, row: &R) -> Result<Option<CancelledBy>, TableError> {
+        let Some(stops) = &self.stops else { return Ok(None) };
+        Ok(stops.find(&self.stoppable(row)?)?.map(|_| CancelledBy::User))
+    }
+
+    /// What a stop must be about to be about this call. A background call goes on after its
+    /// generation, so only a stop that names that is meant for it.
+    fn stoppable(&self, row: &R) -> Result<Stoppable, TableError> {
+        let generation = row.generation_id().map(str::to_owned);
+        let is_waited_for = !row.is_background() || generation.is_none();
+        let position = match is_waited_for {
+            true => self.calls.get(row.id())?.and_then(|row| row.meta().position),
+            false => None,
+        };
+        Ok(Stoppable { generation, agent: None, position })
     }
 
     fn is_newest(&self, id: &str, attempt: u32) -> bool {
@@ -259,7 +340,7 @@ impl End {
 }
 
 /// Whether an answer is what its tool promises.
-fn checked(tool: &Tool, answer: &Content) -> Result<(), String> {
+pub(crate) fn checked(tool: &Tool, answer: &Content) -> Result<(), String> {
     let (Some(_), Content::Text(text)) = (&tool.spec().output, answer) else { return Ok(()) };
     let value = serde_json::from_str(text).unwrap_or_else(|_| Value::String(text.clone()));
     tool.check_output(&value).map_err(|bad| bad.to_string())

@@ -8,6 +8,7 @@ use std::{fmt, future::Future, pin::Pin, sync::Arc, time::Duration};
 use chat::{BadToolbox, Tool, Toolbox, agui::Content};
 use live::Find;
 
+pub(crate) use self::bench::checked;
 use self::{
     bench::{Bench, Callbacks},
     parents::{Check, Generations, Parents},
@@ -17,7 +18,8 @@ use crate::{
     claims::Claims,
     contract::{CancelledBy, GenerationRow, ToolCallRow},
     foreman::Foreman,
-    rows::Claim,
+    rows::{Claim, Stop},
+    stops::Stops,
     table::{Table, TableError},
 };
 
@@ -38,14 +40,14 @@ pub struct ToolExecutor {
     foreman: Foreman,
 }
 
-/// What becomes of an answer that comes after the generation was cancelled. Nobody goes on with it
-/// either way.
+/// What becomes of an answer that comes after its generation or its call was cancelled. Nobody goes
+/// on with it either way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LatePolicy {
     /// It is thrown away, and the tool is stopped as soon as it can be.
     #[default]
     Discard,
-    /// The tool comes to its end, and the answer is kept, marked as late.
+    /// The tool comes to its end, and the answer is kept, marked as late. The call stays cancelled.
     Store,
 }
 
@@ -74,6 +76,7 @@ pub struct ToolExecutorBuilder<R> {
     concurrency: usize,
     margin: Duration,
     parents: Option<Arc<dyn Parents>>,
+    stops: Option<Stops>,
     late: LatePolicy,
     callbacks: Callbacks<R>,
 }
@@ -94,6 +97,7 @@ impl ToolExecutor {
             concurrency: EXECUTOR_CONCURRENCY_DEFAULT,
             margin: LEASE_MARGIN_DEFAULT,
             parents: None,
+            stops: None,
             late: LatePolicy::default(),
             callbacks: Callbacks::default(),
         }
@@ -177,6 +181,14 @@ impl<R: ToolCallRow> ToolExecutorBuilder<R> {
         self
     }
 
+    /// Where to see whether somebody says stop: a stop of the generation of a call cancels the call
+    /// by user, and so does one that names no generation and no agent, if it stands behind the call
+    /// in their stream.
+    pub fn stops(mut self, stops: impl Into<Table<Stop>>) -> Self {
+        self.stops = Some(Stops(stops.into()));
+        self
+    }
+
     /// What becomes of answers that come late.
     pub fn late(mut self, policy: LatePolicy) -> Self {
         self.late = policy;
@@ -245,6 +257,7 @@ impl<R: ToolCallRow> ToolExecutorBuilder<R> {
             key_prefix: self.key_prefix,
             margin: self.margin,
             parents: self.parents,
+            stops: self.stops,
             late: self.late,
             callbacks: self.callbacks,
             sys,

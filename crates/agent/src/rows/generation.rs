@@ -114,6 +114,14 @@ pub struct Step {
     pub completed_at: Option<String>,
 }
 
+impl Step {
+    /// Whether a step may become another: an end is for ever, and attempts do not go back.
+    #[must_use]
+    pub const fn admits(old: &Self, new: &Self) -> bool {
+        matches!(old.status, StepStatus::Started) && new.attempt >= old.attempt
+    }
+}
+
 /// How far a step is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, Field)]
 #[serde(rename_all = "lowercase")]

@@ -18,7 +18,8 @@ pub use self::{
     message::{Message, MessagePart, Role},
     signal::{Claim, Decision, Resolution, Runner, Stop},
 };
-use live::{Row, StreamDbBuilder};
+use crate::contract::{admits_call, admits_generation};
+use live::{Compaction, Row, StreamDbBuilder};
 
 /// The time now, as rows tell it.
 #[must_use]
@@ -27,9 +28,12 @@ pub fn now(sys: &Sys) -> String {
 }
 
 /// A database that knows every row of a session but its chunks, which only those need who watch
-/// a text grow.
+/// a text grow. What has ended stays ended in it, whoever still writes.
 pub fn session(builder: StreamDbBuilder) -> StreamDbBuilder {
     builder
+        .admits::<Generation>(admits_generation)
+        .admits::<Step>(Step::admits)
+        .admits::<ToolCall>(admits_call)
         .with::<Message>()
         .with::<Generation>()
         .with::<Step>()
@@ -38,6 +42,14 @@ pub fn session(builder: StreamDbBuilder) -> StreamDbBuilder {
         .with::<Stop>()
         .with::<Resolution>()
         .with::<Runner>()
+}
+
+/// A compaction that keeps the rows of a session as [`session`] shows them.
+pub fn compaction(compaction: Compaction) -> Compaction {
+    compaction
+        .admits::<Generation>(admits_generation)
+        .admits::<Step>(Step::admits)
+        .admits::<ToolCall>(admits_call)
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]

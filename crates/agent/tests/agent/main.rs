@@ -6,6 +6,7 @@ mod bounds;
 mod breaking;
 mod chunks;
 mod counted;
+mod elsewhere;
 mod fences;
 mod flat;
 mod goes_on;

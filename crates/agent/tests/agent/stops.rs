@@ -11,7 +11,7 @@ use agent::{
 };
 use chat::{Tool, ToolContext};
 use parking_lot::Mutex;
-use providers::scripted::{Pace, Turn};
+use providers::scripted::{Call, Pace, Turn};
 use serde_json::{Value, json};
 
 use crate::support::Session;
@@ -97,6 +97,63 @@ async fn a_stop_cancels_tools_that_run() {
     agent.idle().await.unwrap();
     tokio::task::yield_now().await;
     assert_eq!(*ended.lock(), ["told"]);
+    agent.stop().await.unwrap();
+}
+
+/// A tool that takes a while, and does something about it when it is told to end.
+fn careful(name: &str, effect: chat::Effect, session: &Session, notes: &Notes) -> Tool {
+    let (notes, sys) = (Arc::clone(notes), session.sys.clone());
+    Tool::builder(name, "Clears away.")
+        .effect(effect)
+        .run(move |args: Value, context: ToolContext| {
+            let (notes, sys) = (Arc::clone(&notes), sys.clone());
+            async move {
+                context.cancellation().cancelled().await;
+                let ms = args["ms"].as_u64().unwrap_or_default();
+                sys.clock.sleep(Duration::from_millis(ms)).await;
+                notes.lock().push(ms);
+                match args["fails"].as_bool() {
+                    Some(true) => Err(chat::ToolError::new("gave up half way")),
+                    _ => Ok("half of it is done"),
+                }
+            }
+        })
+        .unwrap()
+}
+
+type Notes = Arc<Mutex<Vec<u64>>>;
+
+#[tokio::test(start_paused = true)]
+async fn a_tool_that_is_stopped_may_clear_away_and_what_it_says_meanwhile_counts() {
+    let session = Session::new().await;
+    let notes = Notes::default();
+    let model = session.model([Turn::new().calls([
+        Call::new("careful", json!({"ms": 100})),
+        Call::new("careful", json!({"ms": 200, "fails": true})),
+        Call::new("careful", json!({"ms": 3_600_000})),
+        Call::new("once", json!({"ms": 3_600_000})),
+    ])]);
+    let tools = [("careful", chat::Effect::Pure), ("once", chat::Effect::Once)];
+    let tools = tools.map(|(name, effect)| careful(name, effect, &session, &notes));
+    let agent = session.start(session.agent(&model).tools(tools)).await;
+    session.say("m1", "go").await;
+    session.until::<ToolCall>(|calls| calls.len() == 4).await;
+    session.stop(None).await;
+    let over = session.over(1).await.remove(0);
+    assert_eq!(
+        (over.status, over.cancelled_by),
+        (GenerationStatus::Cancelled, Some(CancelledBy::User))
+    );
+    assert_eq!(*notes.lock(), [100, 200], "the others had their time");
+    let calls = session.rows::<ToolCall>();
+    let ends: Vec<_> = calls.iter().map(|call| (call.status, call.cancelled_by)).collect();
+    let cancelled = (CallStatus::Cancelled, Some(CancelledBy::User));
+    assert_eq!(ends, [(CallStatus::Completed, None), cancelled, cancelled, cancelled]);
+    assert_eq!(calls[0].result, Some(json!("half of it is done")));
+    let errors: Vec<_> = calls.iter().filter_map(|call| call.error.as_deref()).collect();
+    assert_eq!(errors[..2], ["gave up half way", "This call was cancelled."]);
+    assert!(errors[2].contains("whether it happened is not known"), "{errors:?}");
+    assert!(session.rows::<Step>().len() == 1, "nothing more was begun");
     agent.stop().await.unwrap();
 }
 

@@ -128,3 +128,28 @@ async fn bad_arguments_and_unknown_tools_are_failed_rows_and_go_back_to_the_mode
     assert!(calls[1].error.as_ref().unwrap().contains("there is no tool \"gone\""));
     agent.stop().await.unwrap();
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_is_not_what_its_tool_promises_is_a_failed_call() {
+    let session = Session::new().await;
+    let liar = Tool::builder("count", "Promises a number.")
+        .output_schema(json!({"type": "number"}))
+        .run(|args: Value, _: ToolContext| async move { Ok(args["say"].clone()) })
+        .unwrap();
+    let model = session.model([
+        Turn::new().calls([
+            Call::new("count", json!({"say": 3})),
+            Call::new("count", json!({"say": "three"})),
+        ]),
+        Turn::new().text("Hm."),
+    ]);
+    let agent = session.start(session.agent(&model).tool(liar)).await;
+    session.say("m1", "count").await;
+    assert_eq!(session.outcome().await, (GenerationStatus::Completed, None));
+    let calls = session.rows::<ToolCall>();
+    let ends: Vec<_> = calls.iter().map(|call| call.status).collect();
+    assert_eq!(ends, [CallStatus::Completed, CallStatus::Failed]);
+    let why = calls[1].error.as_deref().unwrap();
+    assert!(why.starts_with(r#"the answer of "count" does not fit"#), "{why}");
+    agent.stop().await.unwrap();
+}

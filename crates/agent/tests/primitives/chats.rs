@@ -3,15 +3,16 @@
 use std::{sync::Arc, time::Duration};
 
 use agent::{
-    Partial, StreamEnd, ToolExecutor, durable_chat,
+    LatePolicy, Partial, StreamEnd, ToolExecutor, durable_chat,
     rows::{CallStatus, CancelledBy, Chunk, ChunkType, ToolCall},
 };
+use chat::Effect;
 use live::StreamDb;
 use providers::scripted::{Scripted, Turn};
 use serde_json::json;
 use sys::{Cancellation, Sys};
 
-use crate::support::{Said, double, simulate, until};
+use crate::support::{Said, double, simulate, tool, until};
 
 fn model(sys: &Sys) -> Arc<Scripted> {
     let turns = [
@@ -81,6 +82,46 @@ fn a_durable_chat_that_is_stopped_leaves_no_call_open() {
         let call = until(&calls, &id, CallStatus::Cancelled).await;
         assert_eq!(call.cancelled_by, Some(CancelledBy::User));
         assert!(chunks.is_empty(), "{:?}", chunks.rows());
+    });
+}
+
+#[test]
+fn an_answer_that_comes_after_a_chat_was_stopped_is_kept_where_that_is_wanted() {
+    simulate(|world| async move {
+        for (policy, is_kept) in [(LatePolicy::Store, true), (LatePolicy::Discard, false)] {
+            let (here, there) = (world.open().await, world.open().await);
+            let (calls, chunks) = rows(&here);
+            let (sys, id) = (world.sys.clone(), format!("g-{is_kept}"));
+            let slow = tool("double", &Said::default(), Effect::Pure, move |_, _| {
+                let sys = sys.clone();
+                async move {
+                    sys.clock.sleep(Duration::from_secs(20)).await;
+                    Ok(json!({"n": 42}))
+                }
+            });
+            let executor = ToolExecutor::builder(there.rows::<ToolCall>().unwrap());
+            let executor = executor.tool(slow.clone()).late(policy).start().unwrap();
+            let (canceller, cancellation) = Cancellation::new();
+            let run = durable_chat(model(&world.sys), id.as_str(), &calls, &chunks)
+                .chat(|chat| chat.user("How much is twice 21?"))
+                .durable([slow])
+                .cancellation(cancellation);
+            let stop = async {
+                world.rest(10_000).await;
+                canceller.cancel();
+            };
+            let (streamed, ()) = tokio::join!(run.run(&world.sys), stop);
+            assert_eq!(streamed.unwrap().end, StreamEnd::Cancelled);
+            world.rest(60_000).await;
+            let is_ours = |row: &ToolCall| row.generation_id.as_deref() == Some(id.as_str());
+            let call = calls.rows().into_iter().find(|row| is_ours(row)).unwrap();
+            assert_eq!(
+                (call.status, call.cancelled_by, call.is_late),
+                (CallStatus::Cancelled, Some(CancelledBy::User), is_kept)
+            );
+            assert_eq!(call.result, is_kept.then(|| json!({"n": 42})));
+            executor.dispose().await;
+        }
     });
 }
 

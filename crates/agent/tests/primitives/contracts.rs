@@ -1,9 +1,15 @@
 //! Rows of users: other names, more fields; and rows that do not keep to the contract.
 
+use std::sync::Arc;
+
 use agent::{
-    Asking, StreamTo, ToolExecutor, ToolExt as _,
-    contract::{CallStatus, CancelledBy, ChunkRow, NewCall, Start, ToolCallRow},
-    rows::Chunk,
+    Asking, Generator, StreamTo, ToolExecutor, ToolExt as _,
+    contract::{
+        CallStatus, CancelledBy, ChunkRow, GenerationRow, GenerationStatus, NewCall, Start,
+        ToolCallRow, admits_call, admits_generation,
+    },
+    durable_chat,
+    rows::{Chunk, ChunkType},
     stream_to_collection,
 };
 use chat::{
@@ -11,7 +17,8 @@ use chat::{
     agui::{Content, RunFinished, TextMessageChunk},
 };
 use futures_util::stream;
-use live::{Collection, Db, Row};
+use live::{Collection, Db, Row, StreamDb, from};
+use providers::scripted::{Scripted, Turn};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use sys::Cancellation;
@@ -88,7 +95,7 @@ fn rows_of_users_work_with_all_primitives() {
     simulate(|world| async move {
         let errands: Collection<Errand> = Db::new(&world.sys).local().unwrap();
         let said = Said::default();
-        let query = live::from::<Errand>().filter(Errand::priority.gte(3));
+        let query = from::<Errand>().filter(Errand::priority.gte(3));
         let executor =
             ToolExecutor::builder(&errands).query(query).tool(double(&said)).start().unwrap();
         let tool = double(&said).durable(&errands, &Asking::of_generation("g")).unwrap();
@@ -253,5 +260,124 @@ fn a_gap_between_chunks_is_refused_in_words() {
              next"
         );
         assert!(!error.is_retryable() && chunks.is_empty());
+    });
+}
+
+/// A wish that somebody has, with fields of its own.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Row)]
+struct Wish {
+    #[row(key)]
+    no: String,
+    topic: String,
+    state: String,
+    words: Option<usize>,
+}
+
+impl GenerationRow for Wish {
+    fn id(&self) -> &str {
+        &self.no
+    }
+    fn status(&self) -> GenerationStatus {
+        match self.state.as_str() {
+            "new" => GenerationStatus::Pending,
+            "busy" => GenerationStatus::Generating,
+            "done" => GenerationStatus::Completed,
+            "off" => GenerationStatus::Cancelled,
+            _ => GenerationStatus::Failed,
+        }
+    }
+    fn set_generating(&mut self, _: &str) {
+        self.state = "busy".into();
+    }
+    fn complete(&mut self, _: &str) {
+        self.state = "done".into();
+    }
+    fn fail(&mut self, why: &str, _: &str) {
+        self.state = why.to_owned();
+    }
+    fn cancel(&mut self, _: CancelledBy, _: &str, _: &str) {
+        self.state = "off".into();
+    }
+}
+
+/// A piece of an answer, under other names.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Row)]
+struct Scrap {
+    #[row(key)]
+    no: String,
+    wish: String,
+    place: u64,
+    text: Option<String>,
+}
+
+impl ChunkRow for Scrap {
+    fn of(piece: Chunk) -> Self {
+        let text = (piece.kind == ChunkType::Text).then_some(piece.content);
+        Self { no: piece.id, wish: piece.generation_id, place: piece.index, text }
+    }
+    fn id(&self) -> &str {
+        &self.no
+    }
+    fn generation_id(&self) -> &str {
+        &self.wish
+    }
+    fn index(&self) -> u64 {
+        self.place
+    }
+}
+
+#[test]
+fn generations_calls_and_chunks_of_users_work_over_a_stream() {
+    simulate(|world| async move {
+        let db = StreamDb::builder(world.log.clone(), world.stream.clone(), &world.sys)
+            .with::<Wish>()
+            .with::<Scrap>()
+            .with::<Errand>()
+            .admits::<Wish>(admits_generation)
+            .admits::<Errand>(admits_call)
+            .open()
+            .unwrap();
+        db.ready().await.unwrap();
+        let (wishes, scraps) = (db.rows::<Wish>().unwrap(), db.rows::<Scrap>().unwrap());
+        let errands = db.rows::<Errand>().unwrap();
+        let said = Said::default();
+        let executor = ToolExecutor::builder(&errands).tool(double(&said)).start().unwrap();
+        let (sys, pieces, tool) = (world.sys.clone(), scraps.clone(), double(&said));
+        let generator = Generator::builder(&wishes, from::<Wish>(), move |wish: Wish, context| {
+            let turns = [
+                Turn::new().text("Let me see. ").call("double", json!({"n": 3})),
+                Turn::new().text(format!("About {}.", wish.topic)),
+            ];
+            let model = Arc::new(Scripted::script(turns, sys.clone()));
+            let run = durable_chat(model, wish.no, &errands, &pieces)
+                .chat(|chat| chat.user("Tell me."))
+                .durable([tool.clone()])
+                .cancellation(context.cancellation().clone());
+            let sys = sys.clone();
+            async move { Ok(run.run(&sys).await?.text) }
+        })
+        .result(|wish: &mut Wish, text: &String| wish.words = Some(text.split(' ').count()))
+        .start()
+        .unwrap();
+        let (no, topic) = ("w1".to_owned(), "tea".to_owned());
+        let wish = Wish { no, topic, state: "new".into(), words: None };
+        wishes.insert(wish).unwrap().settled().await.unwrap();
+        let mut changes = wishes.changes().unwrap();
+        while wishes.get("w1").unwrap().state != "done" {
+            changes.next().await;
+        }
+        assert_eq!(wishes.get("w1").unwrap().words, Some(2));
+        let mut rows = scraps.rows();
+        rows.sort_by_key(|row| row.place);
+        assert!(rows.iter().enumerate().all(|(index, row)| row.place == index as u64));
+        let text: String = rows.iter().filter_map(|row| row.text.clone()).collect();
+        assert_eq!(text, "Let me see. About tea.");
+        // An end is for ever in their fold, too.
+        let again = wishes.update("w1", |row| row.state = "new".into()).unwrap();
+        again.settled().await.unwrap();
+        assert_eq!((wishes.get("w1").unwrap().state.as_str(), db.late_writes()), ("done", 1));
+        assert_eq!(said.lock().len(), 1);
+        generator.dispose().await;
+        executor.dispose().await;
     });
 }

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use agent::{
     LatePolicy, ToolExecutor,
     contract::GenerationRow as _,
-    rows::{CallStatus, CancelledBy, Generation, GenerationStatus, ToolCall},
+    rows::{CallStatus, CancelledBy, Generation, GenerationStatus, Stop, ToolCall},
 };
 use chat::{Effect, Tool, agui::Content};
 use live::Collection;
@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
-use crate::support::{Said, World, call, double, ended, generation, simulate, tool, until};
+use crate::support::{Said, World, call, double, ended, generation, simulate, stop, tool, until};
 
 async fn insert(calls: &Collection<ToolCall>, row: ToolCall) {
     calls.insert(row).unwrap().settled().await.unwrap();
@@ -240,5 +240,43 @@ fn as_many_calls_run_at_a_time_as_may() {
         gate.notify_waiters();
         executor.dispose().await;
         assert!(calls.rows().iter().all(|row| row.status == CallStatus::Completed));
+    });
+}
+
+#[test]
+fn a_stop_that_is_a_row_cancels_calls_by_user() {
+    simulate(|world| async move {
+        let db = world.open().await;
+        let (calls, stops) = (db.rows::<ToolCall>().unwrap(), db.rows::<Stop>().unwrap());
+        let said = Said::default();
+        let waits = tool("wait", &said, Effect::Pure, |_, context| async move {
+            context.cancellation().cancelled().await;
+            Ok(json!("told"))
+        });
+        let executor = ToolExecutor::builder(&calls).tool(waits).stops(&stops).start().unwrap();
+        let of = |id: &str, generation: &str, is_background: bool| ToolCall {
+            generation_id: Some(generation.to_owned()),
+            is_background,
+            ..call(id, "wait", json!({}))
+        };
+        for row in [of("a", "g", false), of("b", "h", false), of("c", "h", true)] {
+            let id = row.id.clone();
+            insert(&calls, row).await;
+            until(&calls, &id, CallStatus::Executing).await;
+        }
+        stops.insert(stop("s1", Some("g"))).unwrap().settled().await.unwrap();
+        assert_eq!(ended(&calls, "a").await.cancelled_by, Some(CancelledBy::User));
+        assert_eq!(calls.get("b").unwrap().status, CallStatus::Executing);
+        stops.insert(stop("s2", None)).unwrap().settled().await.unwrap();
+        assert_eq!(ended(&calls, "b").await.status, CallStatus::Cancelled);
+        // A background call goes on after its generation, unless that is meant.
+        world.rest(10_000).await;
+        assert_eq!(calls.get("c").unwrap().status, CallStatus::Executing);
+        stops.insert(stop("s3", Some("h"))).unwrap().settled().await.unwrap();
+        assert_eq!(ended(&calls, "c").await.status, CallStatus::Cancelled);
+        insert(&calls, of("d", "h", false)).await;
+        assert_eq!(ended(&calls, "d").await.status, CallStatus::Cancelled);
+        assert_eq!(said.lock().len(), 3, "the last one was never begun");
+        executor.dispose().await;
     });
 }

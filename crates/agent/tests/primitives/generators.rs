@@ -5,13 +5,13 @@ use std::{sync::Arc, time::Duration};
 use agent::{
     GenerationContext, Generator,
     contract::GenerationRow as _,
-    rows::{CancelledBy, Claim, Generation, GenerationStatus},
+    rows::{CancelledBy, Claim, Generation, GenerationStatus, Stop},
 };
 use live::{Collection, HandlerError, from};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-use crate::support::{World, generation, simulate};
+use crate::support::{World, generation, simulate, stop};
 
 async fn pending(rows: &Collection<Generation>, id: &str) {
     let row = generation(id, GenerationStatus::Pending);
@@ -174,6 +174,51 @@ fn or_it_is_run_again_if_that_is_wanted() {
             .start()
             .unwrap();
         assert_eq!(until(&rows, "g", GenerationStatus::Completed).await.model, "2");
+        generator.dispose().await;
+    });
+}
+
+#[test]
+fn a_stop_that_is_a_row_cancels_a_generation_by_user() {
+    simulate(|world| async move {
+        let db = world.open().await;
+        let (rows, stops) = (db.rows::<Generation>().unwrap(), db.rows::<Stop>().unwrap());
+        let told: Arc<Mutex<Vec<String>>> = Arc::default();
+        let heard = told.clone();
+        let generator = Generator::builder(
+            &rows,
+            from::<Generation>(),
+            move |row: Generation, context: GenerationContext| {
+                let heard = heard.clone();
+                async move {
+                    context.cancellation().cancelled().await;
+                    heard.lock().push(row.id);
+                    Ok(())
+                }
+            },
+        );
+        let generator = generator.stops(&stops).start().unwrap();
+        for id in ["a", "b"] {
+            pending(&rows, id).await;
+            until(&rows, id, GenerationStatus::Generating).await;
+        }
+        stops.insert(stop("s1", Some("a"))).unwrap().settled().await.unwrap();
+        let row = until(&rows, "a", GenerationStatus::Cancelled).await;
+        assert_eq!(
+            (row.cancelled_by, row.error.as_deref()),
+            (Some(CancelledBy::User), Some("enough"))
+        );
+        world.rest(10_000).await;
+        assert_eq!(*told.lock(), ["a"], "the other was not meant");
+        // One that names none means all that was asked for before, also what has not begun.
+        stops.insert(stop("s2", None)).unwrap().settled().await.unwrap();
+        until(&rows, "b", GenerationStatus::Cancelled).await;
+        stops.insert(stop("s3", Some("c"))).unwrap().settled().await.unwrap();
+        pending(&rows, "c").await;
+        until(&rows, "c", GenerationStatus::Cancelled).await;
+        assert_eq!(*told.lock(), ["a", "b"], "it was never begun");
+        pending(&rows, "d").await;
+        until(&rows, "d", GenerationStatus::Generating).await;
         generator.dispose().await;
     });
 }

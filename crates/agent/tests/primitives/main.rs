@@ -3,6 +3,7 @@
 
 mod chats;
 mod contracts;
+mod cut;
 mod executors;
 mod generators;
 mod leases;
@@ -10,3 +11,4 @@ mod races;
 mod streams;
 mod support;
 mod tools;
+mod zombies;

@@ -4,7 +4,7 @@ use std::{future::Future, sync::Arc, time::Duration};
 
 use agent::{
     contract::{CallStatus, NewCall, ToolCallRow as _},
-    rows::{self, Effect, Generation, GenerationStatus, ToolCall},
+    rows::{self, Effect, Generation, GenerationStatus, Stop, ToolCall},
 };
 use chat::{Tool, ToolContext};
 use live::{Collection, StreamDb};
@@ -96,6 +96,18 @@ pub(crate) fn generation(id: &str, status: GenerationStatus) -> Generation {
         created_at: String::new(),
         updated_at: String::new(),
         completed_at: None,
+    }
+}
+
+/// A stop of this generation, or of all that was asked for before.
+pub(crate) fn stop(id: &str, generation: Option<&str>) -> Stop {
+    Stop {
+        id: id.to_owned(),
+        generation_id: generation.map(str::to_owned),
+        agent_name: None,
+        actor_id: "ada".to_owned(),
+        reason: Some("enough".to_owned()),
+        created_at: String::new(),
     }
 }
 

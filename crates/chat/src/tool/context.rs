@@ -1,6 +1,6 @@
 //! What a tool learns of the call it serves, and what it can say before it is done.
 
-use std::{fmt, sync::Arc};
+use std::{fmt, sync::Arc, time::Duration};
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -17,6 +17,7 @@ pub struct ToolContext {
     idempotency_key: Id,
     attempt: u32,
     pub(super) cancellation: Cancellation,
+    pub(super) grace: Duration,
     conversation: Arc<dyn Conversation>,
     events: Option<ToolEvents>,
 }
@@ -87,6 +88,7 @@ impl ToolContext {
             call_id,
             attempt: 1,
             cancellation,
+            grace: Duration::ZERO,
             conversation: Arc::new(NoConversation),
             events: None,
         }
@@ -103,6 +105,14 @@ impl ToolContext {
     #[must_use]
     pub const fn with_attempt(mut self, attempt: u32) -> Self {
         self.attempt = attempt;
+        self
+    }
+
+    /// The same for a tool that may go on for so long after it was cancelled, to clear away what it
+    /// has begun. What it answers meanwhile counts. Default: not at all.
+    #[must_use]
+    pub const fn with_grace(mut self, grace: Duration) -> Self {
+        self.grace = grace;
         self
     }
 
@@ -145,7 +155,8 @@ impl ToolContext {
     }
 
     /// Tells when the call is over: cancelled, out of time, or answered. The tool itself is
-    /// dropped at its next await then; this is for what it has spawned.
+    /// dropped at its next await then, or a little later where whoever calls it leaves it time to
+    /// clear away, as agents and executors do after a stop.
     #[must_use]
     pub const fn cancellation(&self) -> &Cancellation {
         &self.cancellation

@@ -169,15 +169,27 @@ impl Tool {
             Ok(arguments) => arguments,
             Err(bad) => return ToolOutcome::Failed { why: bad.to_string() },
         };
-        let cancellation = context.cancellation.clone();
+        let (cancellation, grace) = (context.cancellation.clone(), context.grace);
+        if cancellation.is_cancelled() {
+            return ToolOutcome::Cancelled;
+        }
         let (context, end) = context.with_own_end(self.spec().name.clone());
         let run = AssertUnwindSafe(async move { work(arguments, context).await }).catch_unwind();
+        let mut run = std::pin::pin!(run);
         let outcome = tokio::select! {
             biased;
-            () = cancellation.cancelled() => ToolOutcome::Cancelled,
-            ended = sys.clock.timeout(self.spec().time_max, run) => match ended {
-                Ok(Ok(answer)) => self.told(answer),
-                Ok(Err(panic)) => self.failed(&format!("panicked: {}", words_of(&*panic))),
+            () = cancellation.cancelled() => {
+                end.cancel();
+                match grace.is_zero() {
+                    true => ToolOutcome::Cancelled,
+                    false => match sys.clock.timeout(grace, &mut run).await {
+                        Ok(ended) => self.ended(ended),
+                        Err(sys::Elapsed) => ToolOutcome::Cancelled,
+                    },
+                }
+            }
+            ended = sys.clock.timeout(self.spec().time_max, &mut run) => match ended {
+                Ok(ended) => self.ended(ended),
                 Err(sys::Elapsed) => {
                     let seconds = self.spec().time_max.as_secs_f64();
                     self.failed(&format!("has not answered in {seconds} seconds"))
@@ -186,6 +198,13 @@ impl Tool {
         };
         drop(end);
         outcome
+    }
+
+    fn ended(&self, ended: Result<Result<Content, ToolError>, Box<dyn Any + Send>>) -> ToolOutcome {
+        match ended {
+            Ok(answer) => self.told(answer),
+            Err(panic) => self.failed(&format!("panicked: {}", words_of(&*panic))),
+        }
     }
 
     fn told(&self, answer: Result<Content, ToolError>) -> ToolOutcome {

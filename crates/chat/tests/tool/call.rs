@@ -81,7 +81,37 @@ async fn a_call_that_is_cancelled_before_it_begins_does_not_begin() {
     let tool = Tool::builder("work", "").run(|_, _| async { Ok("ran") }).unwrap();
     let (canceller, context) = context();
     canceller.cancel();
+    let late = context.clone().with_grace(Duration::from_secs(1));
     assert_eq!(tool.call(json!({}), context, &simulated()).await, ToolOutcome::Cancelled);
+    assert_eq!(tool.call(json!({}), late, &simulated()).await, ToolOutcome::Cancelled);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cancelled_call_goes_on_for_as_long_as_it_is_left_and_what_it_answers_counts() {
+    let check = async |ms: u64, expected: ToolOutcome| {
+        let sys = simulated();
+        let clock = sys.clock.clone();
+        let tool = Tool::builder("work", "").run(move |_, context: ToolContext| {
+            let clock = clock.clone();
+            async move {
+                context.cancellation().cancelled().await;
+                clock.sleep(Duration::from_millis(ms)).await;
+                Ok("cleared away")
+            }
+        });
+        let (canceller, context) = context();
+        let context = context.with_grace(Duration::from_secs(1));
+        let cancel = async {
+            sys.clock.sleep(Duration::from_secs(5)).await;
+            canceller.cancel();
+        };
+        let tool = tool.unwrap();
+        let (outcome, ()) = tokio::join!(tool.call(json!({}), context, &sys), cancel);
+        assert_eq!(outcome, expected, "{ms} ms");
+    };
+    check(0, done("cleared away")).await;
+    check(900, done("cleared away")).await;
+    check(1_100, ToolOutcome::Cancelled).await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -26,7 +26,8 @@ impl Session {
     pub(super) async fn compact(&self, args: CompactArgs) -> Result<(), Failure> {
         let CompactArgs { path, keep_from, drop_unreadable, dry_run } = args;
         let log = self.target.log(&self.sys).await?;
-        let mut compaction = live::compact(&log, path.clone(), &self.sys);
+        // Streams of other rows have none that this concerns.
+        let mut compaction = agent::rows::compaction(live::compact(&log, path.clone(), &self.sys));
         if drop_unreadable {
             compaction = compaction.drop_unreadable();
         }

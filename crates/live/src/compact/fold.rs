@@ -9,7 +9,10 @@ use state::{
 use wire::{Offset, Position};
 
 use super::{CompactError, pen::Pen};
-use crate::effect::CURSOR_TYPE;
+use crate::{
+    effect::CURSOR_TYPE,
+    stream::{Rules, late_in},
+};
 
 /// What a snapshot takes beside rows and copies: its start and its end.
 const MARKS: u64 = 2;
@@ -19,6 +22,8 @@ pub(super) struct Fold {
     /// Nothing from here on may be folded.
     limit: u64,
     tail: Offset,
+    /// Which writes are too late.
+    rules: Rules,
     stage: Stage,
     state: State,
     ticks: Ticks,
@@ -50,10 +55,11 @@ enum Stage {
 }
 
 impl Fold {
-    pub(super) fn new(limit: Position, tail: Offset) -> Self {
+    pub(super) fn new(limit: Position, tail: Offset, rules: Rules) -> Self {
         Self {
             limit: limit.get(),
             tail,
+            rules,
             stage: Stage::Rows,
             state: State::new(),
             ticks: Ticks::new(),
@@ -168,7 +174,7 @@ impl Fold {
         self.copies.push(tick);
     }
 
-    fn fold(&mut self, tick: Tick) {
+    fn fold(&mut self, mut tick: Tick) {
         for (position, entry) in tick.entries() {
             let Entry::Write(write) = entry else { continue };
             if write.type_name.as_str() != CURSOR_TYPE {
@@ -182,6 +188,8 @@ impl Fold {
             }
         }
         let positions: Vec<_> = tick.entries().iter().map(|(position, _)| position.get()).collect();
+        let late = late_in(&tick, &self.state, &self.rules);
+        tick.retain(|position| !late.contains(&position));
         let applied = self.state.apply(tick);
         for old in applied.deltas().iter().filter_map(|delta| delta.old.as_ref()) {
             self.rows.remove(&old.updated.get());

@@ -18,12 +18,13 @@ mod pen;
 use std::sync::Arc;
 
 use log::{Head, Log};
+use query::Row;
 use sys::Sys;
 use wire::{Address, Offset, Position};
 
 pub use self::error::CompactError;
 use self::{fold::Fold, history::History, history::Survey, pen::Pen};
-use crate::stream::Stream;
+use crate::stream::{Rule, Rules, Stream};
 
 /// Begins to compact a stream of State Protocol messages: [`Compaction::run`] does it.
 ///
@@ -47,7 +48,7 @@ use crate::stream::Stream;
 /// ```
 pub fn compact(log: &Arc<dyn Log>, address: impl Into<Address>, sys: &Sys) -> Compaction {
     let stream = Stream { log: log.clone(), address: address.into() };
-    Compaction { stream, sys: sys.clone(), hold: None, odd: Odd::Refused }
+    Compaction { stream, sys: sys.clone(), hold: None, odd: Odd::Refused, rules: Rules::default() }
 }
 
 /// A compaction on its way.
@@ -58,6 +59,7 @@ pub struct Compaction {
     sys: Sys,
     hold: Option<Position>,
     odd: Odd,
+    rules: Rules,
 }
 
 /// What becomes of messages that are none of the State Protocol.
@@ -97,6 +99,14 @@ impl Compaction {
     /// durable effects hold by themselves.
     pub fn hold(mut self, position: Position) -> Self {
         self.hold = Some(self.hold.map_or(position, |other| other.min(position)));
+        self
+    }
+
+    /// Keeps rows of this type as readers see them who have this rule
+    /// ([`StreamDbBuilder::admits`](crate::StreamDbBuilder::admits)): what came too late is
+    /// forgotten.
+    pub fn admits<R: Row>(mut self, rule: fn(&R, &R) -> bool) -> Self {
+        self.rules.insert(R::NAME.into(), Rule::of(rule));
         self
     }
 
@@ -156,7 +166,7 @@ impl Compaction {
         let limit = survey.cursors()?.chain(self.hold).min().unwrap_or(head.tail.position);
         let before = between(head.earliest, head.tail);
         let mut history = History::new(&self.stream, &self.sys, head.tail);
-        let mut fold = Fold::new(limit.min(head.tail.position), head.tail);
+        let mut fold = Fold::new(limit.min(head.tail.position), head.tail, self.rules.clone());
         while let Some(chunk) = history.next().await? {
             for (lies, message) in history::lying(&chunk) {
                 fold.take(lies, message);

@@ -8,12 +8,16 @@ use serde_json::value::RawValue;
 use smol_str::SmolStr;
 use state::Json;
 
+use super::admit::Rule;
+
 /// How the rows of one type are read and written.
 pub(crate) struct Codec {
     form: Form,
     key_column: SmolStr,
     has_number_key: bool,
     known: Vec<String>,
+    /// Which writes to a row are too late.
+    pub(super) rule: Option<Rule>,
 }
 
 /// What rows are.
@@ -40,6 +44,7 @@ impl Codec {
             key_column: R::KEY.into(),
             has_number_key,
             known: columns.into_iter().map(|column| column.name.to_string()).collect(),
+            rule: None,
         }
     }
 
@@ -48,7 +53,7 @@ impl Codec {
         let key = schema.columns().iter().find(is_key);
         let has_number_key = key.is_some_and(|key| key.kind == query::Kind::Number);
         let key_column = schema.key().into();
-        Self { form: Form::Dynamic, key_column, has_number_key, known: Vec::new() }
+        Self { form: Form::Dynamic, key_column, has_number_key, known: Vec::new(), rule: None }
     }
 
     /// Reads a row of a collection, which has a certain key on the wire.
@@ -108,6 +113,11 @@ impl Codec {
             [Some(key), None] | [None, Some(key)] => key,
             [None, None] => Value::from(key),
         }
+    }
+
+    /// The key of a row that was read.
+    pub(super) fn key_of(&self, record: &Record) -> Key {
+        record.get(&self.key_column).into_owned()
     }
 
     /// Writes a row, with the fields that only others know.

@@ -25,7 +25,7 @@ use sys::{Sys, disk::Disk};
 use wire::{Offset, Position};
 
 use super::{
-    Types,
+    Codec, Types,
     writer::{StreamWriter, key_text},
 };
 use crate::{
@@ -162,7 +162,7 @@ impl Copy {
     }
 
     fn columns(&self, db: &Db) -> BTreeMap<String, String> {
-        let columns = |id: CollectionId| {
+        let columns = |id: CollectionId, codec: &Codec| {
             db.look(|database| {
                 let text = |column: &query::ColumnDef| {
                     let needed = if column.is_required { "!" } else { "" };
@@ -170,10 +170,13 @@ impl Copy {
                 };
                 let schema = database.schema(id);
                 let all: Vec<_> = schema.columns().iter().map(text).collect();
-                format!("{}|{}", schema.key(), all.join(","))
+                // Rows that were folded without a rule may be others.
+                let rule = if codec.rule.is_some() { "|ruled" } else { "" };
+                format!("{}|{}{rule}", schema.key(), all.join(","))
             })
         };
-        self.types.iter().map(|(name, (id, _))| (name.to_string(), columns(*id))).collect()
+        let types = self.types.iter();
+        types.map(|(name, (id, codec))| (name.to_string(), columns(*id, codec))).collect()
     }
 
     /// Takes note of a tick.

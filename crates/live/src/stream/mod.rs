@@ -1,5 +1,6 @@
 //! A database whose rows come from a durable stream, and whose writes go there.
 
+mod admit;
 mod codec;
 mod copy;
 mod courier;
@@ -21,6 +22,7 @@ use tokio::sync::watch;
 use wire::Address;
 
 pub(crate) use self::{
+    admit::{Rule, Rules, late_in},
     codec::Codec,
     reader::{Read, Reader, Unreadable, left_out},
 };
@@ -85,6 +87,7 @@ pub struct StreamDbBuilder {
     outbox: Option<Stream>,
     copy: Option<PathBuf>,
     adds: Vec<Add>,
+    rules: Rules,
 }
 
 type Add =
@@ -101,6 +104,7 @@ impl StreamDb {
             outbox: None,
             copy: None,
             adds: Vec::new(),
+            rules: Rules::default(),
         }
     }
 
@@ -134,6 +138,13 @@ impl StreamDb {
     #[must_use]
     pub fn left_out(&self) -> u64 {
         self.shared.seen.misfits()
+    }
+
+    /// How many writes of the stream were not applied since they came too late, by the rules of
+    /// [`StreamDbBuilder::admits`]. Each was reported in the log of the process.
+    #[must_use]
+    pub fn late_writes(&self) -> u64 {
+        self.shared.seen.late()
     }
 
     /// Ends the database: reading stops, and the copy of the rows is written, if there is one.
@@ -232,6 +243,19 @@ impl StreamDbBuilder {
         self
     }
 
+    /// Applies a write to a row of this type only if the rule says so, given the row that is there
+    /// and the one that would take its place: for rows that come to an end which nobody may undo,
+    /// such as a writer whose bytes were on their way for too long. A write that is not applied is
+    /// reported, and counted by [`StreamDb::late_writes`]. Rows that are deleted are gone all the
+    /// same, and a new row is never too late.
+    ///
+    /// All readers of the stream must have the same rule, and whoever compacts it, too
+    /// ([`Compaction::admits`](crate::Compaction::admits)). The last one given counts.
+    pub fn admits<R: Row>(mut self, rule: fn(&R, &R) -> bool) -> Self {
+        self.rules.insert(R::NAME.into(), Rule::of(rule));
+        self
+    }
+
     /// Names this client, so that it knows its own writes again after a restart. Otherwise it
     /// draws a name.
     pub fn client(mut self, name: &str) -> Self {
@@ -260,7 +284,7 @@ impl StreamDbBuilder {
     /// # Errors
     /// If two types have one name, or the client's name is none.
     pub fn open(self) -> Result<StreamDb, DbError> {
-        let Self { stream, sys, client, outbox, copy, adds } = self;
+        let Self { stream, sys, client, outbox, copy, adds, mut rules } = self;
         let db = Db::new(&sys);
         let client = client.unwrap_or_else(|| format!("{:016x}", sys.chance.u64()));
         let seen = Arc::new(Seen::default());
@@ -284,7 +308,8 @@ impl StreamDbBuilder {
         };
         let mut types = HashMap::default();
         for add in adds {
-            let (name, id, codec) = add(&db, &shared)?;
+            let (name, id, mut codec) = add(&db, &shared)?;
+            codec.rule = rules.remove(&name);
             types.insert(name, (id, Arc::new(codec)));
         }
         let types: Types = Arc::new(types);

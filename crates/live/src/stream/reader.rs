@@ -9,6 +9,7 @@ use wire::{ContentType, Offset, Position, ReadFrom};
 
 use super::{
     Stream, Types,
+    admit::Ahead,
     copy::{Copy, Resume},
     seen::Seen,
     writer::StreamWriter,
@@ -50,6 +51,15 @@ pub(crate) enum Read {
     StartOver,
     /// Nothing will ever come.
     Closed,
+}
+
+/// What a row that is put comes to.
+enum Put {
+    Row((CollectionId, Write)),
+    /// It comes too late for the row that is there.
+    Late,
+    /// It is none of a type that is known.
+    Misfit,
 }
 
 /// The stream cannot be read.
@@ -190,28 +200,39 @@ impl Reader {
 
     /// What a tick of the stream is to the database.
     pub(crate) fn tick(&self, tick: &state::Tick, database: &mut Database) -> Tick {
+        self.fold(tick, database).0
+    }
+
+    /// The same, and which of its writes come too late.
+    fn fold(&self, tick: &state::Tick, database: &mut Database) -> (Tick, Vec<Position>) {
         let origin = self.origin(tick.txid.as_ref());
         let mut writes = Vec::with_capacity(tick.entries().len());
+        let (mut ahead, mut late) = (Ahead::default(), Vec::new());
         for (position, entry) in tick.entries() {
             match entry {
                 Entry::Write(write) => {
                     // A row stands where it was written first, whoever wrote it last.
-                    let (position, origin) = match &write.past {
+                    let (stands, origin) = match &write.past {
                         Some(past) => (past.inserted, self.origin(past.txid.as_ref())),
                         None => (*position, origin),
                     };
                     match &write.value {
-                        Some(_) => writes.extend(self.put(write, (position, origin), database)),
-                        None => self.delete(write, &mut writes),
+                        Some(_) => match self.put(write, (stands, origin), &mut ahead, database) {
+                            Put::Row(row) => writes.push(row),
+                            Put::Late => late.push(*position),
+                            Put::Misfit => {}
+                        },
+                        None => self.delete(write, &mut ahead, &mut writes),
                     }
                 }
                 Entry::Control(Control::Reset, _) => {
+                    ahead.reset();
                     writes.extend(self.types.values().map(|(id, _)| (*id, Write::Truncate)));
                 }
                 Entry::Control(..) | Entry::Skipped(_) => {}
             }
         }
-        Tick { writes, retires: Vec::new() }
+        (Tick { writes, retires: Vec::new() }, late)
     }
 
     /// Who wrote a transaction.
@@ -223,33 +244,49 @@ impl Reader {
         if is_own { Origin::Local } else { Origin::Remote }
     }
 
-    fn delete(&self, write: &state::Write, writes: &mut Vec<(CollectionId, Write)>) {
+    fn delete(
+        &self,
+        write: &state::Write,
+        ahead: &mut Ahead,
+        writes: &mut Vec<(CollectionId, Write)>,
+    ) {
         let Some((id, codec)) = self.types.get(write.type_name.as_str()) else { return };
-        let keys = codec.keys(write.key.as_str()).into_iter().flatten();
-        writes.extend(keys.map(|key| (*id, Write::Delete(key))));
+        for key in codec.keys(write.key.as_str()).into_iter().flatten() {
+            if codec.rule.is_some() {
+                ahead.delete(*id, key.clone());
+            }
+            writes.push((*id, Write::Delete(key)));
+        }
     }
 
     fn put(
         &self,
         write: &state::Write,
         (position, origin): (Position, Origin),
+        ahead: &mut Ahead,
         database: &mut Database,
-    ) -> Option<(CollectionId, Write)> {
-        let (id, codec) = self.types.get(write.type_name.as_str())?;
-        let (key, value) = (write.key.as_str(), write.value.as_ref()?);
-        match codec.decode(key, value, (*id, database)) {
-            Ok(record) => {
-                let meta = Meta { position: Some(position.get()), is_pending: false, origin };
-                Some((*id, Write::Put(record, meta)))
-            }
+    ) -> Put {
+        let known = self.types.get(write.type_name.as_str());
+        let (Some((id, codec)), Some(value)) = (known, &write.value) else { return Put::Misfit };
+        let (stream, kind, key) = (&self.stream.address, &write.type_name, write.key.as_str());
+        let at = position.get();
+        let record = match codec.decode(key, value, (*id, database)) {
+            Ok(record) => record,
             Err(error) => {
-                let (stream, kind) = (&self.stream.address, &write.type_name);
-                let at = position.get();
                 self.seen.left_out();
                 tracing::warn!(%stream, %kind, key, at, %error, "a row does not fit its type");
-                None
+                return Put::Misfit;
             }
+        };
+        if let Some(rule) = &codec.rule
+            && !ahead.admits(rule, (*id, codec.key_of(&record)), &record, database)
+        {
+            self.seen.came_late();
+            tracing::warn!(%stream, %kind, key, at, "a write comes too late and is not applied");
+            return Put::Late;
         }
+        let meta = Meta { position: Some(at), is_pending: false, origin };
+        Put::Row((*id, Write::Put(record, meta)))
     }
 
     /// Feeds a database until it is gone.
@@ -326,13 +363,13 @@ impl Reader {
     }
 
     fn bring(&self, db: &Db, writer: &StreamWriter, tick: &state::Tick) {
-        writer.note(tick);
         let ticked = match tick.start {
             state::Start::Snapshot => Ticked::Snapshot(tick.first.get()),
             _ => Ticked::At(tick.first.get()),
         };
         let applied = db.change_by(ticked, |database| {
-            let mut writes = self.tick(tick, database);
+            let (mut writes, late) = self.fold(tick, database);
+            writer.note(tick, &late);
             writes.retires.extend(txids(tick).filter_map(|txid| writer.retired(txid.as_str())));
             Ok::<_, WriteError>(((), database.apply(writes)?))
         });

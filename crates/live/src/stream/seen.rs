@@ -28,6 +28,8 @@ pub(crate) struct Seen {
     hurry: Notify,
     /// Rows that do not fit their types.
     misfits: AtomicU64,
+    /// Writes that came too late.
+    late: AtomicU64,
 }
 
 #[derive(Debug, Default)]
@@ -77,6 +79,16 @@ impl Seen {
     /// How many rows do not fit their types.
     pub(crate) fn misfits(&self) -> u64 {
         self.misfits.load(Ordering::Relaxed)
+    }
+
+    /// Notes that a write came too late.
+    pub(crate) fn came_late(&self) {
+        self.late.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How many writes came too late.
+    pub(crate) fn late(&self) -> u64 {
+        self.late.load(Ordering::Relaxed)
     }
 
     /// Has the reader try again at once, if it rests.

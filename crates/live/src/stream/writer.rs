@@ -16,7 +16,7 @@ use tokio::sync::{
     mpsc::{self, error::TrySendError},
     oneshot,
 };
-use wire::{Messages, Offset};
+use wire::{Messages, Offset, Position};
 
 use super::{Codec, Stream, Types, outlet::Outgoing, seen::Seen};
 use crate::{
@@ -72,12 +72,14 @@ impl StreamWriter {
     }
 
     /// Remembers the fields of rows that nobody here knows, so that they survive an update.
-    pub(super) fn note(&self, tick: &state::Tick) {
+    /// Those of writes that came too late are not theirs.
+    pub(super) fn note(&self, tick: &state::Tick, late: &[Position]) {
         if tick.start == Start::Snapshot {
             self.state.lock().others.clear();
         }
-        for (_, entry) in tick.entries() {
+        for (position, entry) in tick.entries() {
             match entry {
+                Entry::Write(_) if late.contains(position) => {}
                 Entry::Write(write) => {
                     let (type_name, key) = (write.type_name.as_str(), write.key.as_str());
                     self.note_row(type_name, key, write.value.as_ref());

@@ -1,6 +1,7 @@
 //! Collections, queries and effects, as a user has them.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+mod admits;
 mod breaking;
 mod collections;
 mod compact;
