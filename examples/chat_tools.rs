@@ -4,10 +4,14 @@
 //! the name of another one to use that: `cargo run --example chat_tools -- anthropic:claude-opus-4-5`.
 #![allow(clippy::print_stdout, reason = "it shows what happens")]
 
-use std::{env, error::Error};
+use std::{
+    env,
+    error::Error,
+    io::{self, Write},
+};
 
 use chat::{
-    ToolContext,
+    Run, ToolContext,
     agui::{Content, EventKind},
     chat,
     machine::{Call, Decision},
@@ -50,37 +54,51 @@ struct Advice {
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn Error>> {
-    let sys = Sys::real();
     let name = env::args().nth(1).unwrap_or_else(|| "scripted".to_owned());
-    let model = providers::by_name(&name, &providers::environment, &sys)?;
+    show(&name, &mut io::stdout()).await
+}
 
-    // Events, as they happen.
-    let mut run = chat(model.clone())
-        .user("What is the weather in Paris and Oslo?")
-        .tools([weather(), book_table()])
-        .decide(|call: Call| async move {
-            println!("may {} be called? yes", call.name);
-            Decision::Approve { edited: None }
-        })
-        .stream(&sys)?;
+/// Asks the model of this name, and writes down what happens.
+pub async fn show(name: &str, out: &mut impl Write) -> Result<(), Box<dyn Error>> {
+    let sys = Sys::real();
+    let model = providers::by_name(name, &providers::environment, &sys)?;
+    let chat = || chat(model.clone()).tools([weather(), book_table()]).decide(decide);
+
+    // Events, as they happen: two calls at once.
+    let run = chat().user("What is the weather in Paris and Oslo?").stream(&sys)?;
+    follow(run, out).await?;
+
+    // A person is asked before this one.
+    let run = chat().user("Please call book_table, for tonight.").stream(&sys)?;
+    follow(run, out).await?;
+
+    // A value, checked against the schema of its type.
+    let question = "Shall I take an umbrella in Oslo?";
+    let advice: Advice = chat().user(question).typed(&sys).await?;
+    writeln!(out, "umbrella: {}, since {}", advice.umbrella, advice.reason)?;
+    Ok(())
+}
+
+/// What a person says to a call. Here it is a rule, so that nobody has to sit and wait.
+async fn decide(call: Call) -> Decision {
+    println!("may {} be called with {}? yes", call.name, call.arguments);
+    Decision::Approve { edited: None }
+}
+
+async fn follow(mut run: Run, out: &mut impl Write) -> Result<(), Box<dyn Error>> {
     while let Some(event) = run.next().await {
         match event.kind {
-            EventKind::ToolCallStart(call) => println!("calls {}", call.tool_call_name),
+            EventKind::ToolCallStart(call) => writeln!(out, "calls {}", call.tool_call_name)?,
             EventKind::ToolCallResult(result) => match result.content {
-                Content::Text(text) => println!("hears {text}"),
-                Content::Parts(parts) => println!("hears {} parts", parts.len()),
+                Content::Text(text) => writeln!(out, "hears {text}")?,
+                Content::Parts(parts) => writeln!(out, "hears {} parts", parts.len())?,
             },
-            EventKind::TextMessageContent(text) => print!("{}", text.delta),
-            EventKind::TextMessageEnd(_) => println!(),
+            EventKind::TextMessageContent(text) => write!(out, "{}", text.delta)?,
+            EventKind::TextMessageEnd(_) => writeln!(out)?,
             _ => {}
         }
     }
     let finished = run.finish().await;
-    println!("{} messages, {:?}", finished.messages.len(), finished.usage);
-
-    // A value, checked against the schema of its type.
-    let question = "Shall I take an umbrella in Oslo?";
-    let advice: Advice = chat(model).user(question).tool(weather()).typed(&sys).await?;
-    println!("umbrella: {}, since {}", advice.umbrella, advice.reason);
+    writeln!(out, "{} messages, {:?}\n", finished.messages.len(), finished.usage)?;
     Ok(())
 }

@@ -20,6 +20,10 @@ pub const REPAIRS_MAX: u32 = 2;
 pub const TOOL_TIME_DEFAULT: Duration = Duration::from_secs(60);
 /// Bytes of one answer of a tool, unless it says otherwise.
 pub const TOOL_OUTPUT_BYTES_DEFAULT: usize = 256 * 1024;
+/// Bytes that a failure may say at least, however little the tool may answer.
+pub const TOOL_FAILURE_BYTES_MIN: usize = 4 * 1024;
+/// Bytes of the note in place of what was cut from an answer; they are not counted.
+pub const CUT_NOTE_BYTES_MAX: usize = 80;
 /// Tools of one run.
 pub const TOOLS_MAX: usize = 1_024;
 /// Names of tools that are told to a model that called one that is not there.

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use bytes::Bytes;
-use chat::{ModelError, ModelErrorKind, ModelEvent, Request};
+use chat::{Id, ModelError, ModelErrorKind, ModelEvent, Request, ToolChoice};
 use http::{HeaderName, HeaderValue, StatusCode};
 
 use crate::caps::QUOTE_CHARS_MAX;
@@ -75,6 +75,31 @@ pub(crate) enum Framing {
     Lines,
 }
 
+/// Refuses a choice of tools that there are none for.
+pub(crate) fn check_choice(provider: &Id, request: &Request) -> Result<(), ModelError> {
+    let (ours, theirs) = (&request.tools, &request.settings.provider_tools);
+    let is_there = |name: &Id| {
+        ours.iter().any(|tool| tool.name == *name)
+            || theirs.iter().any(|tool| tool["name"].as_str() == Some(name))
+    };
+    let why = match &request.choice {
+        ToolChoice::Required if ours.is_empty() && theirs.is_empty() => {
+            "a tool is required, but tools is empty; give tools or leave it to the model".to_owned()
+        }
+        ToolChoice::Tool(name) if ours.is_empty() && theirs.is_empty() => {
+            format!(
+                "{name:?} is to be called, but tools is empty; give it or leave it to the model"
+            )
+        }
+        ToolChoice::Tool(name) if !is_there(name) => {
+            format!("there is no tool {name:?}; name one of the tools")
+        }
+        _ => return Ok(()),
+    };
+    let message = format!("choice: {why}");
+    Err(ModelError::new(provider.clone(), ModelErrorKind::Unsupported, message))
+}
+
 /// What a status that is no 2xx means, where the body does not say more.
 pub(crate) fn kind_of(status: StatusCode) -> ModelErrorKind {
     match status.as_u16() {
@@ -95,5 +120,46 @@ pub(crate) fn quote(body: &[u8]) -> String {
     match text.char_indices().nth(QUOTE_CHARS_MAX) {
         Some((end, _)) => format!("{:?}…", &text[..end]),
         None => format!("{text:?}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use chat::{Settings, ToolSpec};
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_choice_that_nothing_is_there_for_says_what_to_do() {
+        let tool = Arc::new(ToolSpec::new("add", "Adds.", json!({ "type": "object" })));
+        let theirs =
+            Settings { provider_tools: vec![json!({ "name": "web" })], ..Settings::default() };
+        let none = || Request::default();
+        let one = || Request { tools: vec![tool.clone()], ..none() };
+        let their = || Request { settings: theirs.clone(), ..none() };
+        let named = |name: &str| ToolChoice::Tool(name.into());
+        for (request, choice, expected) in [
+            (none(), ToolChoice::Auto, None),
+            (none(), ToolChoice::None, None),
+            (none(), ToolChoice::Required, Some("give tools or leave it to the model")),
+            (none(), named("add"), Some("give it or leave it to the model")),
+            (one(), ToolChoice::Required, None),
+            (one(), named("add"), None),
+            (one(), named("sub"), Some("there is no tool \"sub\"; name one of the tools")),
+            (their(), ToolChoice::Required, None),
+            (their(), named("web"), None),
+            (their(), named("add"), Some("there is no tool \"add\"")),
+        ] {
+            let request = Request { choice, ..request };
+            let error = check_choice(&"p".into(), &request).err().map(|error| error.message);
+            match (&error, expected) {
+                (None, None) => {}
+                (Some(why), Some(expected)) => assert!(why.contains(expected), "{why}"),
+                _ => panic!("{:?}: {error:?}", request.choice),
+            }
+        }
     }
 }

@@ -10,7 +10,7 @@ use chat::{
     CallEnd, Message, Model, Part, Request, Role, Thinking, ToolCall, ToolResult, agui::Content,
 };
 use common::{Reply, Server, ask, refusal, sse};
-use providers::{Anthropic, Gemini, Key, OpenAi};
+use providers::{Anthropic, Gemini, Key, Ollama, OpenAi};
 use serde_json::{Value, json};
 use sys::Sys;
 
@@ -47,6 +47,12 @@ async fn to_chat(messages: &[Message]) -> Value {
 async fn to_responses(messages: &[Message]) -> Value {
     let server = server().await;
     let model = OpenAi::responses("m").base_url(&server.url).key(Key::new("key-1"));
+    sent(&server, model.build(&Sys::real()).unwrap(), messages).await
+}
+
+async fn to_ollama(messages: &[Message]) -> Value {
+    let server = server().await;
+    let model = Ollama::new("m").base_url(&server.url);
     sent(&server, model.build(&Sys::real()).unwrap(), messages).await
 }
 
@@ -88,6 +94,32 @@ async fn a_call_that_was_cut_off_or_misnamed_is_told_in_plain_words() {
     let body = to_anthropic(&messages).await;
     assert_eq!(body["messages"][1]["content"][0]["name"], name);
     assert_eq!(body["messages"][1]["content"][0]["input"], read);
+
+    let body = to_gemini(&messages).await;
+    let called = &body["contents"][1]["parts"][0]["functionCall"];
+    assert_eq!((&called["name"], &called["args"]), (&json!(name), &read));
+    assert_eq!(body["contents"][2]["parts"][0]["functionResponse"]["name"], name);
+
+    // Ollama takes any name, as long as the answer has the same.
+    let body = to_ollama(&messages).await;
+    assert_eq!(body["messages"][1]["tool_calls"][0]["function"]["name"], "functions.wetter ü");
+    assert_eq!(body["messages"][2]["tool_name"], "functions.wetter ü");
+}
+
+#[tokio::test]
+async fn gemini_is_told_of_no_name_that_it_would_refuse() {
+    for (name, told) in [
+        ("weather", "weather"),
+        ("maps.find:near", "maps.find:near"),
+        ("2nd", "_2nd"),
+        ("-x", "_-x"),
+        ("", "unnamed"),
+        (&"9".repeat(80), &format!("_{}", "9".repeat(63))),
+    ] {
+        let parts = vec![Part::ToolCall(call(name, "{}"))];
+        let body = to_gemini(&[user(), Message::new("a", Role::Assistant, parts)]).await;
+        assert_eq!(body["contents"][1]["parts"][0]["functionCall"]["name"], told);
+    }
 }
 
 #[tokio::test]

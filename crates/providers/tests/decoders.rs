@@ -9,7 +9,7 @@ use providers::{
     ollama::OllamaDecoder,
     openai::{ChatDecoder, ResponsesDecoder},
 };
-use serde_json::json;
+use serde_json::{Value, json};
 
 fn run(mut decoder: impl Decoder, events: &[&str]) -> (Vec<ModelEvent>, Result<(), ModelError>) {
     let mut out = Vec::new();
@@ -399,6 +399,65 @@ fn responses_take_from_the_whole_what_the_pieces_left_out() {
     let done =
         r#"{"type":"response.output_text.done","output_index":0,"content_index":0,"text":"Grüße"}"#;
     check(responses(), &[&delta("Gr"), done, whole], &expect);
+}
+
+#[test]
+fn responses_whose_whole_leaves_something_out_tell_nothing_twice() {
+    let added = |index: u32, item: Value| {
+        let kind = "response.output_item.added";
+        json!({ "type": kind, "output_index": index, "item": item }).to_string()
+    };
+    let delta = |kind: &str, index: u32, delta: &str| {
+        let kind = format!("response.{kind}.delta");
+        json!({ "type": kind, "output_index": index, "delta": delta }).to_string()
+    };
+    let whole = |output: Value| {
+        json!({ "type": "response.completed", "response": { "output": output } }).to_string()
+    };
+    let call = |id: &str, call_id: &str, arguments: &str| {
+        json!({
+            "type": "function_call", "id": id, "call_id": call_id, "name": "pay",
+            "arguments": arguments,
+        })
+    };
+    let message = |id: &str| json!({ "type": "message", "id": id, "content": [{ "type": "output_text", "text": "Hi" }] });
+    let streamed = [
+        added(0, json!({ "type": "reasoning", "id": "rs_1" })),
+        delta("reasoning_summary_text", 0, "Hm"),
+        added(1, call("fc_1", "c1", "")),
+        delta("function_call_arguments", 1, "{}"),
+        added(2, message("m_1")),
+        delta("output_text", 2, "Hi"),
+        added(3, call("fc_2", "c2", "")),
+        delta("function_call_arguments", 3, "{}"),
+    ];
+    let expect =
+        ["thinking: Hm", "call c1 pay: {}", "text: Hi", "call c2 pay: {}", "stop tool_calls"];
+    for output in [
+        // All of it, nothing, and some of it.
+        json!([{ "type": "reasoning", "id": "rs_1" }, call("fc_1", "c1", "{}"), message("m_1"),
+            call("fc_2", "c2", "{}")]),
+        json!([]),
+        json!([call("fc_1", "c1", "{}"), message("m_1"), call("fc_2", "c2", "{}")]),
+        json!([call("fc_2", "c2", "{}")]),
+        json!([message("m_1"), call("fc_2", "c2", "{}")]),
+        // In another order, and with other ids.
+        json!([call("fc_2", "c2", "{}"), message("m_1"), call("fc_1", "c1", "{}")]),
+        json!([call("x", "c1", "{}"), message("y"), call("z", "c2", "{}")]),
+        json!([call("fc_1", "", "{}"), message(""), call("fc_2", "", "{}")]),
+    ] {
+        let mut events: Vec<String> = streamed.to_vec();
+        events.push(whole(output));
+        check(responses(), &events.iter().map(String::as_str).collect::<Vec<_>>(), &expect);
+    }
+    // A call that only the whole tells of is made.
+    let mut events: Vec<String> = streamed.to_vec();
+    events.push(whole(json!([call("fc_1", "c1", "{}"), call("fc_3", "c3", "{}")])));
+    let events: Vec<_> = events.iter().map(String::as_str).collect();
+    let (mut expect, last) = (expect.to_vec(), "stop tool_calls");
+    expect.pop();
+    expect.extend(["call c3 pay: {}", last]);
+    check(responses(), &events, &expect);
 }
 
 #[test]

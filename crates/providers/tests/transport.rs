@@ -8,7 +8,11 @@ use std::{sync::Arc, time::Duration};
 use chat::{Model, ModelErrorKind, ModelEvent, StopReason};
 use common::{Reply, Server, ask, hello, refusal, sse, text};
 use futures_util::StreamExt as _;
-use providers::{Key, Ollama, OpenAi, TransportSettings, caps::ANSWER_BYTES_MAX};
+use providers::{
+    Gemini, Key, Ollama, OpenAi, TransportSettings,
+    caps::{ANSWER_BYTES_MAX, PAUSE_FIRST},
+};
+use serde_json::json;
 use sys::{Cancellation, Sys};
 
 const WHOLE: &[&str] = &[
@@ -38,16 +42,52 @@ async fn an_answer_arrives_and_the_request_is_what_the_provider_wants() {
 
 #[tokio::test]
 async fn a_busy_provider_is_asked_again_after_the_pause_it_wants() {
-    let busy = refusal("429 Too Many Requests", "retry-after-ms: 300\r\n", "{}");
+    // Longer than the pause that would be made anyway after a first attempt.
+    let pause = PAUSE_FIRST + Duration::from_secs(1);
+    let headers = format!("retry-after-ms: {}\r\n", pause.as_millis());
+    let busy = refusal("429 Too Many Requests", &headers, "{}");
+    let server = Server::start(vec![Reply::Bytes(busy), Reply::Bytes(sse(WHOLE))]).await;
+    let model = model(&server, TransportSettings::default());
+    let clock = Sys::real().clock;
+    let since = clock.elapsed();
+    let (events, error) = ask(&*model, hello()).await;
+    assert_eq!((text(&events).as_str(), error), ("Hi", None));
+    assert!(clock.elapsed() - since >= pause, "it was not left alone for long enough");
+    assert_eq!(server.seen().len(), 2);
+}
+
+#[tokio::test]
+async fn a_busy_provider_that_wants_no_pause_is_asked_again() {
+    let busy = refusal("429 Too Many Requests", "", "{}");
     let down = refusal("529 Overloaded", "", "");
     let server =
         Server::start(vec![Reply::Bytes(busy), Reply::Bytes(down), Reply::Bytes(sse(WHOLE))]).await;
-    let model = model(&server, TransportSettings::default());
-    let clock = Sys::real().clock;
-    let (events, error) = ask(&*model, hello()).await;
+    let (events, error) = ask(&*model(&server, TransportSettings::default()), hello()).await;
     assert_eq!((text(&events).as_str(), error), ("Hi", None));
-    assert!(clock.elapsed() >= Duration::from_millis(300));
     assert_eq!(server.seen().len(), 3);
+}
+
+#[tokio::test]
+async fn a_pause_may_be_asked_for_in_a_header_or_in_the_body() {
+    let body = |seconds: u32| {
+        let retry = json!({
+            "@type": "type.googleapis.com/google.rpc.RetryInfo",
+            "retryDelay": format!("{seconds}s"),
+        });
+        let error = json!({ "code": 429, "status": "RESOURCE_EXHAUSTED", "details": [retry] });
+        json!({ "error": error }).to_string()
+    };
+    for (headers, seconds) in
+        [("", 3600), ("retry-after: 1\r\n", 3600), ("retry-after: 3600\r\n", 1)]
+    {
+        let busy = || Reply::Bytes(refusal("429 Too Many Requests", headers, &body(seconds)));
+        let server = Server::start(vec![busy(), busy()]).await;
+        let model = Gemini::new("gemini-3-pro").base_url(&server.url).key(Key::new("key-1"));
+        let (_, error) = ask(&*model.build(&Sys::real()).unwrap(), hello()).await;
+        let error = error.unwrap();
+        assert_eq!(error.retry_after, Some(Duration::from_secs(3600)), "{headers:?}, {seconds}");
+        assert_eq!(server.seen().len(), 1, "an hour is more than the budget");
+    }
 }
 
 #[tokio::test]

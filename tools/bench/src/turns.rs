@@ -38,6 +38,13 @@ const TOKENS: usize = 200_000;
 const READ_BYTES: usize = 16 * 1024;
 /// Turns of the long run.
 const TURNS: u32 = 1_000;
+/// Events in a second that a wire should give.
+const EVENTS_GOAL: f64 = 1_000_000.0;
+/// Nanoseconds that a token should take at most, whatever becomes of it.
+const TOKEN_NS_GOAL: f64 = 2_000.0;
+/// Bytes that a turn of the long run should keep at most for each byte of its conversation: what
+/// grows is the conversation, in memory, and nothing beside it.
+const KEPT_RATIO_GOAL: i64 = 4;
 /// The first turn at which its memory is looked at.
 const TURNS_WARM: u32 = 100;
 
@@ -65,32 +72,70 @@ struct Wire {
 
 /// Measures everything; the table of the medians.
 pub(crate) fn play(rounds: u64) -> Result<String> {
-    let mut table = String::from("| what | events/s | ns/event |\n| --- | ---: | ---: |\n");
+    let mut table = String::from(
+        "| what | events/s | ns/event | goal | verdict |\n| --- | ---: | ---: | --- | --- |\n",
+    );
     for wire in wires() {
         for (fate, what) in [(Fate::Dropped, "events"), (Fate::Written, "events written as JSON")] {
             let seconds = median(rounds, || read(&wire, fate))?;
             let bytes = wire.answer.len() / TOKENS;
             let name = format!("{}, {bytes} B a token, {what}", wire.name);
-            row(&mut table, &name, seconds)?;
+            let goal = match fate {
+                Fate::Dropped => Goal::Events,
+                Fate::Written => Goal::Token,
+            };
+            row(&mut table, &name, seconds, goal)?;
         }
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let seconds = median(rounds, || runtime.block_on(drive()))?;
-    row(&mut table, "a whole run: model, machine, driver, reader", seconds)?;
+    row(&mut table, "a whole run: model, machine, driver, reader", seconds, Goal::Token)?;
     let (kept, told) = runtime.block_on(remember())?;
     writeln!(
         table,
         "\nA run of {TURNS} turns, each with a tool call: {kept} B more memory for each turn after \
-         the first {TURNS_WARM}, {told} B of which are the conversation as JSON."
+         the first {TURNS_WARM}, {told} B of which are the conversation as JSON; at most \
+         {KEPT_RATIO_GOAL} times that: {}.",
+        verdict(kept <= told * KEPT_RATIO_GOAL)
     )?;
     Ok(table)
 }
 
-fn row(table: &mut String, name: &str, seconds: f64) -> Result<()> {
+/// What a row should reach.
+#[derive(Clone, Copy)]
+enum Goal {
+    /// So many events in a second.
+    Events,
+    /// So little time for a token.
+    Token,
+}
+
+impl Goal {
+    fn is_met(self, rate: f64) -> bool {
+        match self {
+            Self::Events => rate >= EVENTS_GOAL,
+            Self::Token => 1e9 / rate < TOKEN_NS_GOAL,
+        }
+    }
+
+    fn cell(self) -> String {
+        match self {
+            Self::Events => format!(">= {EVENTS_GOAL:.0}/s"),
+            Self::Token => format!("< {TOKEN_NS_GOAL:.0} ns"),
+        }
+    }
+}
+
+fn row(table: &mut String, name: &str, seconds: f64, goal: Goal) -> Result<()> {
     let rate = TOKENS as f64 / seconds;
     eprintln!("{name}: {rate:.0}/s");
-    writeln!(table, "| {name} | {rate:.0} | {:.0} |", 1e9 / rate)?;
+    let (cell, verdict) = (goal.cell(), verdict(goal.is_met(rate)));
+    writeln!(table, "| {name} | {rate:.0} | {:.0} | {cell} | {verdict} |", 1e9 / rate)?;
     Ok(())
+}
+
+const fn verdict(is_met: bool) -> &'static str {
+    if is_met { "met" } else { "missed" }
 }
 
 fn median(rounds: u64, mut measure: impl FnMut() -> Result<f64>) -> Result<f64> {

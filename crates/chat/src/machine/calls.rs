@@ -14,6 +14,7 @@ use crate::{
 
 const DECLINED: &str = "The user declined to run this tool.";
 const CUT_OFF: &str = "Your answer was cut off before the arguments of this call; make it again.";
+const NOT_OFFERED: &str = "No tool can be called now; answer without one.";
 const CANCELLED: &str = "This call was cancelled.";
 
 /// A call that may be made.
@@ -134,6 +135,24 @@ impl Batch {
         batch
     }
 
+    /// Calls of a turn in which no tool was offered.
+    pub(super) fn refused<'a>(
+        asked: &Id,
+        calls: impl IntoIterator<Item = &'a ToolCall>,
+        events: &mut Vec<Event>,
+    ) -> Self {
+        let mut batch = Self { asked: asked.clone(), calls: Vec::new() };
+        for (index, call) in calls.into_iter().enumerate() {
+            let refusal = batch.failure(index, call, NOT_OFFERED.to_owned());
+            events.extend(result_events(&refusal));
+            let status = Status::Answered(Box::new(refusal));
+            let call =
+                Call { id: call.id.clone(), name: call.name.clone(), arguments: Value::Null };
+            batch.calls.push(Asked { call, place: Place::default(), status });
+        }
+        batch
+    }
+
     fn look_at(&self, index: usize, call: &ToolCall, whole: Whole, tools: &Toolbox) -> Asked {
         let refused = |why: String| Status::Answered(Box::new(self.failure(index, call, why)));
         let place = tools.get(&call.name).map(|tool| tool.spec().place).unwrap_or_default();
@@ -144,7 +163,9 @@ impl Batch {
             refused(CUT_OFF.to_owned())
         } else if let Some(found) = discovery::answer(call, tools) {
             let (content, end) = found;
-            Status::Answered(Box::new(self.result(index, call.id.clone(), content, end)))
+            let found = ToolResult { call_id: call.id.clone(), content, end };
+            let ToolResult { call_id, content, end } = tools.capped(&call.name, found);
+            Status::Answered(Box::new(self.result(index, call_id, content, end)))
         } else {
             match tools.admit(&call.name, &call.arguments) {
                 Admission::Refused { why } => refused(why),
@@ -211,6 +232,7 @@ impl Batch {
     pub(super) fn answer(
         &mut self,
         result: ToolResult,
+        tools: &Toolbox,
         events: &mut Vec<Event>,
     ) -> Result<(), Misfed> {
         let index = self.find(&result.call_id)?;
@@ -221,7 +243,7 @@ impl Batch {
                 Err(Misfed::WrongOrder { call_id: result.call_id, why })
             }
             Status::NeedsApproval | Status::Ready => {
-                self.settle(index, result.content, result.end, events);
+                self.settle(index, result, tools, events);
                 Ok(())
             }
         }
@@ -260,7 +282,9 @@ impl Batch {
             }
             Decision::Deny { answer } => {
                 let answer = answer.unwrap_or_else(|| DECLINED.to_owned());
-                self.settle(index, Content::Text(answer), CallEnd::Denied, events);
+                let (content, end) = (Content::Text(answer), CallEnd::Denied);
+                let result = ToolResult { call_id: call_id.clone(), content, end };
+                self.settle(index, result, tools, events);
             }
             Decision::Cancel => self.cancel(index, events),
         }
@@ -277,13 +301,29 @@ impl Batch {
     }
 
     fn cancel(&mut self, index: usize, events: &mut Vec<Event>) {
-        self.settle(index, Content::Text(CANCELLED.to_owned()), CallEnd::Cancelled, events);
+        let call_id = self.calls[index].call.id.clone();
+        let content = Content::Text(CANCELLED.to_owned());
+        let message = self.result(index, call_id, content, CallEnd::Cancelled);
+        self.keep(index, message, events);
     }
 
-    fn settle(&mut self, index: usize, content: Content, end: CallEnd, events: &mut Vec<Event>) {
-        let result = self.result(index, self.calls[index].call.id.clone(), content, end);
-        events.extend(result_events(&result));
-        self.calls[index].status = Status::Answered(Box::new(result));
+    /// Takes an answer, whoever gave it, as far as the tool may answer.
+    fn settle(
+        &mut self,
+        index: usize,
+        result: ToolResult,
+        tools: &Toolbox,
+        events: &mut Vec<Event>,
+    ) {
+        let ToolResult { call_id, content, end } =
+            tools.capped(&self.calls[index].call.name, result);
+        let message = self.result(index, call_id, content, end);
+        self.keep(index, message, events);
+    }
+
+    fn keep(&mut self, index: usize, message: Message, events: &mut Vec<Event>) {
+        events.extend(result_events(&message));
+        self.calls[index].status = Status::Answered(Box::new(message));
     }
 
     fn find(&self, call_id: &Id) -> Result<usize, Misfed> {

@@ -22,17 +22,19 @@ mod output;
 mod resume;
 mod state;
 mod strategy;
+mod told;
 mod turn;
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use self::{
     calls::{Batch, Decided, Whole},
     history::History,
     names::CallNames,
     state::{Goal, Phase, State},
+    told::{custom, edited},
     turn::Turn,
 };
 pub use self::{
@@ -46,10 +48,7 @@ pub use self::{
 use crate::{
     Id, Message, ModelError, ModelEvent, ModelName, Place, Request, Role, Settings, StopReason,
     Structured, ToolChoice, ToolResult, Toolbox, Usage,
-    agui::{
-        Custom, Event, Outcome, RunError, RunFinished, RunStarted, TextMessageContent,
-        TextMessageEnd, TextMessageStart, TextRole,
-    },
+    agui::{Event, Outcome, TextMessageContent, TextMessageEnd, TextMessageStart, TextRole},
     caps::REPAIRS_MAX,
 };
 
@@ -307,7 +306,7 @@ impl Machine {
                 self.stop_here(Done::Failed(Failure::Model(error)), events);
             }
             (Input::Tool(result), Phase::Tools(batch)) => {
-                batch.answer(result, events)?;
+                batch.answer(result, &self.plan.tools, events)?;
                 self.go_on_after_tools(events);
             }
             (Input::Decided { call_id, decision }, Phase::Tools(batch)) => {
@@ -396,7 +395,9 @@ impl Machine {
     ) {
         let Some((goal, message)) = self.keep_turn(events) else { return };
         let calls: Vec<_> = message.iter().flat_map(|message| message.calls()).collect();
-        if let (Some(message), false) = (&message, calls.is_empty()) {
+        if goal == Goal::Output {
+            self.refuse_calls(message.as_deref(), events);
+        } else if let (Some(message), false) = (&message, calls.is_empty()) {
             let whole = match self.state.stop {
                 Some(StopReason::Length) => Whole::Unknown,
                 _ => Whole::Yes,
@@ -426,6 +427,14 @@ impl Machine {
             }
             Some(output) => self.read_output(&output, goal, message.as_deref(), events),
         }
+    }
+
+    /// Answers calls of a turn in which no tool was offered; none of them is made.
+    fn refuse_calls(&mut self, message: Option<&Message>, events: &mut Vec<Event>) {
+        let Some(message) = message else { return };
+        let batch = Batch::refused(&message.id, message.calls(), events);
+        self.state.calls += batch.len();
+        self.state.messages.extend(batch.into_results().map(Arc::new));
     }
 
     /// Puts the message of the turn into the conversation.
@@ -526,6 +535,11 @@ impl Machine {
         Strategy::All(Vec::new()).goes_on(&self.state.loop_state())
     }
 
+    /// Ends a run that cannot go on, wherever it is, also if it seemed over: its end was not told.
+    pub(crate) fn fail(&mut self, failure: Failure, events: &mut Vec<Event>) {
+        self.stop_here(Done::Failed(failure), events);
+    }
+
     /// Ends the run in the middle of things: what was said stays, open calls are cancelled.
     fn stop_here(&mut self, done: Done, events: &mut Vec<Event>) {
         if let Some((_, Some(message))) = self.keep_turn(events) {
@@ -563,70 +577,4 @@ impl Machine {
         events.push(self.run_finished(Outcome::Interrupt { interrupts }, "tool_calls", None));
         self.state.is_running = false;
     }
-
-    fn run_started(&self, parent_run_id: Option<Id>) -> Event {
-        let started = RunStarted {
-            thread_id: self.state.thread_id.clone(),
-            run_id: self.state.run_id.clone(),
-            protocol_version: None,
-            parent_run_id,
-            input: None,
-        };
-        started.into()
-    }
-
-    /// Why the model stopped. A client that heard of tool calls after their results would start
-    /// another run.
-    fn stop_word(&self) -> &str {
-        match &self.state.stop {
-            None | Some(StopReason::ToolCalls) => StopReason::End.word(),
-            Some(stop) => stop.word(),
-        }
-    }
-
-    fn run_finished(&self, outcome: Outcome, finish_reason: &str, result: Option<Value>) -> Event {
-        let metadata = self.metadata(finish_reason);
-        let finished = RunFinished {
-            thread_id: self.state.thread_id.clone(),
-            run_id: self.state.run_id.clone(),
-            result,
-            outcome: Some(outcome),
-            usage: self.state.usage_told(),
-        };
-        with_metadata(finished.into(), metadata)
-    }
-
-    fn run_error(&self, failure: &Failure) -> Event {
-        let error = RunError {
-            message: failure.to_string(),
-            code: Some(failure.code().to_owned()),
-            usage: self.state.usage_told(),
-        };
-        let mut metadata = self.metadata("error");
-        if let Some(Value::Object(theirs)) = metadata.get_mut("tanstack") {
-            theirs.insert("threadId".to_owned(), json!(self.state.thread_id));
-            theirs.insert("runId".to_owned(), json!(self.state.run_id));
-        }
-        with_metadata(error.into(), metadata)
-    }
-
-    /// What TanStack's client wants to know beyond AG-UI.
-    fn metadata(&self, finish_reason: &str) -> Map<String, Value> {
-        let model = self.state.model.as_ref().unwrap_or(&self.plan.model.model);
-        let theirs = json!({ "finishReason": finish_reason, "model": model });
-        Map::from_iter([("tanstack".to_owned(), theirs)])
-    }
-}
-
-fn custom(name: &str, value: Value) -> Event {
-    Custom { name: name.to_owned(), value }.into()
-}
-
-fn edited(call_id: &Id, arguments: &str) -> Event {
-    custom(crate::agui::ours::EDITED, json!({ "toolCallId": call_id, "arguments": arguments }))
-}
-
-fn with_metadata(mut event: Event, metadata: Map<String, Value>) -> Event {
-    event.common.metadata = Some(metadata);
-    event
 }

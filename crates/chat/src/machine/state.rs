@@ -90,6 +90,12 @@ pub enum Failure {
         /// Why the model stopped.
         stop: Option<StopReason>,
     },
+    /// Something that was given to the run has panicked: a middleware, whoever decides, the model.
+    #[error("something that was given to the run has panicked: {why}")]
+    Panicked {
+        /// What it said.
+        why: String,
+    },
 }
 
 impl State {
@@ -185,6 +191,7 @@ impl Failure {
         match self {
             Self::Model(error) => error.kind.code(),
             Self::NoOutput { .. } => "no-output",
+            Self::Panicked { .. } => "panicked",
         }
     }
 
@@ -193,7 +200,7 @@ impl Failure {
     pub fn is_retryable(&self) -> bool {
         match self {
             Self::Model(error) => error.is_retryable(),
-            Self::NoOutput { .. } => false,
+            Self::NoOutput { .. } | Self::Panicked { .. } => false,
         }
     }
 }

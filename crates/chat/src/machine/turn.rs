@@ -99,7 +99,10 @@ impl Turn {
     /// The message; `None` if nothing was said.
     pub(super) fn into_message(mut self) -> Option<Message> {
         self.blocks.sort_by_key(|grown| grown.order);
-        let parts: Vec<_> = self.blocks.into_iter().map(|grown| grown.part).collect();
+        let mut parts: Vec<_> = self.blocks.into_iter().map(|grown| grown.part).collect();
+        // A conversation is kept for long; room to grow is for the turn that is being read.
+        parts.shrink_to_fit();
+        parts.iter_mut().for_each(shrink);
         (!parts.is_empty()).then(|| Message::new(self.message_id, Role::Assistant, parts))
     }
 
@@ -313,6 +316,15 @@ impl Turn {
             |grown: &&Grown| grown.stage != Stage::Silent && matches!(grown.part, Part::Text(_));
         let latest = self.blocks.iter().filter(told).max_by_key(|grown| grown.order);
         latest.map(|grown| &grown.id)
+    }
+}
+
+fn shrink(part: &mut Part) {
+    match part {
+        Part::Text(text) => text.text.shrink_to_fit(),
+        Part::Thinking(thinking) => thinking.text.shrink_to_fit(),
+        Part::ToolCall(call) => call.arguments.shrink_to_fit(),
+        _ => {}
     }
 }
 

@@ -1,6 +1,12 @@
 //! The only part of this crate that awaits: it takes the machine's steps.
 
-use std::sync::Arc;
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
 
 use futures_core::future::BoxFuture;
 use futures_util::{
@@ -15,9 +21,10 @@ use super::middleware::{BeforeTool, Middleware};
 use crate::{
     CallEnd, Conversation, Id, Message, Model, ModelError, ModelErrorKind, Request, ToolContext,
     ToolEvent, ToolEvents, ToolOutcome, ToolResult, Toolbox,
-    agui::{Content, Custom, Event},
+    agui::{Content, Custom, Event, EventKind},
     caps::TOOL_EVENTS_WAITING_MAX,
-    machine::{Call, Decision, Done, Input, Machine, Misfed, Step},
+    machine::{Call, Decision, Done, Failure, Input, Machine, Misfed, Step},
+    tool::{shortened, words_of},
 };
 
 /// Decides on calls that need a decision.
@@ -36,6 +43,8 @@ pub(super) struct Driver {
     pub(super) client_tool: Option<ClientTool>,
     pub(super) cancellation: Cancellation,
     pub(super) events: mpsc::Sender<Event>,
+    /// Whether the event that ends the run was sent.
+    pub(super) has_ended: AtomicBool,
 }
 
 /// Nobody reads the events any more.
@@ -45,20 +54,51 @@ struct Gone;
 struct Shown(Vec<Arc<Message>>);
 
 impl Driver {
-    /// Takes steps until the run is over or suspended.
-    pub(super) async fn drive(self, machine: &mut Machine, first: Vec<Event>) {
+    /// Takes steps until the run is over or suspended. What was given to the run may panic: then
+    /// the run fails, and nothing else does.
+    pub(super) async fn drive(&self, machine: &mut Machine, first: Vec<Event>) {
+        let driven = AssertUnwindSafe(self.take_all_steps(machine, first)).catch_unwind().await;
+        if let Err(panic) = driven {
+            self.give_up(machine, words_of(&*panic)).await;
+        }
+        if let Step::Done(done) = machine.next_step() {
+            for each in &self.middleware {
+                // It is over; the others hear of it whatever one of them does.
+                let _ = catch_unwind(AssertUnwindSafe(|| match &done {
+                    Done::Failed(failure) => each.on_error(failure),
+                    done => each.on_finish(done),
+                }));
+            }
+        }
+    }
+
+    async fn take_all_steps(&self, machine: &mut Machine, first: Vec<Event>) {
         if self.tell(first).await.is_err() || self.take_steps(machine).await.is_err() {
             // Whoever started the run has left; the run ends without being heard.
             let _ = machine.feed(Input::Cancel { reason: None }, &mut Vec::new());
         }
-        if let Step::Done(done) = machine.next_step() {
-            for each in &self.middleware {
-                match &done {
-                    Done::Failed(failure) => each.on_error(failure),
-                    done => each.on_finish(done),
+    }
+
+    /// Ends a run that cannot go on, unless whoever reads it has been told of its end.
+    async fn give_up(&self, machine: &mut Machine, why: &str) {
+        if self.has_ended.load(Ordering::Relaxed) {
+            return;
+        }
+        let mut events = Vec::new();
+        machine.fail(Failure::Panicked { why: shortened(why.to_owned()) }, &mut events);
+        for each in &self.middleware {
+            let mut passed_on = Vec::with_capacity(events.len());
+            for event in &events {
+                let before = passed_on.len();
+                let passed = AssertUnwindSafe(|| each.on_event(event.clone(), &mut passed_on));
+                if catch_unwind(passed).is_err() {
+                    passed_on.truncate(before);
+                    passed_on.push(event.clone());
                 }
             }
+            events = passed_on;
         }
+        let _ = self.send(events).await;
     }
 
     async fn take_steps(&self, machine: &mut Machine) -> Result<(), Gone> {
@@ -266,8 +306,14 @@ impl Driver {
     }
 
     async fn tell(&self, events: Vec<Event>) -> Result<(), Gone> {
-        for event in self.pass(events) {
+        self.send(self.pass(events)).await
+    }
+
+    async fn send(&self, events: Vec<Event>) -> Result<(), Gone> {
+        for event in events {
+            let is_end = matches!(event.kind, EventKind::RunFinished(_) | EventKind::RunError(_));
             self.events.send(event).await.map_err(|_| Gone)?;
+            self.has_ended.fetch_or(is_end, Ordering::Relaxed);
         }
         Ok(())
     }

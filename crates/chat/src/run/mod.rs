@@ -9,9 +9,8 @@ use std::{
     convert::Infallible,
     fmt,
     future::{Future, pending},
-    panic::AssertUnwindSafe,
     pin::pin,
-    sync::{Arc, Weak},
+    sync::{Arc, Weak, atomic::AtomicBool},
 };
 
 use futures_util::{
@@ -34,8 +33,7 @@ use crate::{
     agui::{Event, ResumeEntry},
     caps::{EVENTS_WAITING_MAX, TOOLS_PARALLEL_DEFAULT},
     machine::{
-        Call, Decision, Failure, Input, Machine, Misfed, NoMessages, Output, Plan, Saved, Start,
-        Strategy,
+        Call, Decision, Failure, Machine, Misfed, NoMessages, Output, Plan, Saved, Start, Strategy,
     },
 };
 
@@ -395,14 +393,19 @@ impl Chat {
             client_tool: self.client_tool,
             cancellation,
             events: sender,
+            has_ended: AtomicBool::new(false),
         };
         let canceller = Arc::new(canceller);
         let stopper = Arc::downgrade(&canceller);
         let outer = self.cancellation;
         sys.spawn.task("chat", async move {
-            let run = pin!(drive_to_the_end(driver, machine, first));
-            let stop = pin!(pass_on(outer, stopper));
-            let Either::Left((machine, _)) = select(run, stop).await;
+            let mut machine = machine;
+            {
+                let run = pin!(driver.drive(&mut machine, first));
+                let stop = pin!(pass_on(outer, stopper));
+                let Either::Left(((), _)) = select(run, stop).await;
+            }
+            drop(driver);
             // Nobody may want to know.
             let _ = end.send(machine);
         });
@@ -418,16 +421,6 @@ impl fmt::Debug for Chat {
             .field("tools", &self.tools.len())
             .finish_non_exhaustive()
     }
-}
-
-/// A middleware that panics ends its run, and nothing else.
-async fn drive_to_the_end(driver: Driver, mut machine: Machine, first: Vec<Event>) -> Machine {
-    let driven = AssertUnwindSafe(driver.drive(&mut machine, first)).catch_unwind().await;
-    if driven.is_err() {
-        let reason = Some("a middleware has panicked".to_owned());
-        let _ = machine.feed(Input::Cancel { reason }, &mut Vec::new());
-    }
-    machine
 }
 
 /// Stops the run when something outside is over. Never ends.

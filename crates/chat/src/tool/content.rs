@@ -6,7 +6,14 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::ToolError;
-use crate::agui::{Content, ContentPart, Media, Source};
+use crate::{
+    CallEnd, ToolResult,
+    agui::{Content, ContentPart, Media, Source},
+    caps::{CUT_NOTE_BYTES_MAX, TOOL_FAILURE_BYTES_MIN},
+};
+
+/// What ends a text that was cut.
+const CUT_NOTE_END: &str = " bytes are missing]";
 
 /// What a tool can answer: anything that can be written as JSON. A text is told as it is; a
 /// [`Content`], a [`ContentPart`] and a list of them become parts; all else becomes JSON.
@@ -43,6 +50,32 @@ impl<T: Serialize + Send + 'static> IntoContent for T {
         };
         Ok(Content::Text(text))
     }
+}
+
+/// A result of at most so many bytes, also if it tells of a failure. What was cut before stays.
+pub(super) fn capped_result(result: ToolResult, bytes_max: usize) -> ToolResult {
+    let ToolResult { call_id, content, end } = result;
+    let bytes_max = match end {
+        CallEnd::Done => bytes_max,
+        CallEnd::Failed | CallEnd::Denied | CallEnd::Cancelled => failure_bytes_max(bytes_max),
+    };
+    match capped(content, bytes_max) {
+        Ok(content) => ToolResult { call_id, content, end },
+        Err(error) => {
+            let content = Content::Text(error.to_string());
+            ToolResult { call_id, content, end: CallEnd::Failed }
+        }
+    }
+}
+
+/// What a tool says of its failure that may answer with so many bytes.
+pub(super) fn capped_failure(text: String, bytes_max: usize) -> String {
+    cut(text, &mut failure_bytes_max(bytes_max))
+}
+
+/// Why a tool failed is worth a few words, however little it may answer.
+fn failure_bytes_max(bytes_max: usize) -> usize {
+    bytes_max.max(TOOL_FAILURE_BYTES_MIN)
 }
 
 /// An answer of at most so many bytes: texts are cut, and say so; anything else that does not fit
@@ -97,10 +130,14 @@ fn cut(mut text: String, left: &mut usize) -> String {
         *left -= len;
         return text;
     }
+    if len <= *left + CUT_NOTE_BYTES_MAX && text.ends_with(CUT_NOTE_END) {
+        *left = 0;
+        return text;
+    }
     let kept = text.floor_char_boundary(*left);
     *left = 0;
     text.truncate(kept);
-    text.push_str(&format!("\n[cut: {} of {len} bytes are missing]", len - kept));
+    text.push_str(&format!("\n[cut: {} of {len}{CUT_NOTE_END}", len - kept));
     text
 }
 
@@ -140,6 +177,7 @@ mod tests {
     fn a_long_text_is_cut_between_characters_and_says_so() {
         let cut = capped(Content::Text("aüüü".to_owned()), 4).unwrap();
         assert_eq!(cut, Content::Text("aü\n[cut: 4 of 7 bytes are missing]".to_owned()));
+        assert_eq!(capped(cut.clone(), 4).unwrap(), cut, "it is not cut again");
         let whole = Content::Text("aüüü".to_owned());
         assert_eq!(capped(whole.clone(), 7).unwrap(), whole);
     }

@@ -1,12 +1,20 @@
 //! A tool: what is known of it, when a person is asked, and how it is called.
 
-use std::{any::Any, fmt, panic::AssertUnwindSafe, sync::Arc};
+use std::{
+    any::Any,
+    fmt,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+};
 
 use futures_util::{FutureExt, future::BoxFuture};
 use serde_json::{Map, Value};
 use sys::Sys;
 
-use super::{Schema, ToolBuilder, ToolContext, ToolError, ToolOutcome, ToolSpec, content::capped};
+use super::{
+    Schema, ToolBuilder, ToolContext, ToolError, ToolOutcome, ToolSpec,
+    content::{capped, capped_failure},
+};
 use crate::{Id, agui::Content};
 
 /// Something that a model may call. Cheap to clone.
@@ -98,13 +106,16 @@ impl Tool {
         &self.parts.spec
     }
 
-    /// Whether a person must agree to a call with these.
+    /// Whether a person must agree to a call with these. A rule that panics says yes.
     #[must_use]
     pub fn needs_approval(&self, arguments: &Value) -> bool {
         match &self.parts.approval {
             Approval::Never => false,
             Approval::Always => true,
-            Approval::When(rule) => rule(arguments),
+            // Whoever cannot say that nobody need agree has not said so.
+            Approval::When(rule) => {
+                catch_unwind(AssertUnwindSafe(|| rule(arguments))).unwrap_or(true)
+            }
         }
     }
 
@@ -211,12 +222,17 @@ impl Tool {
         let capped = answer.and_then(|content| capped(content, self.spec().output_bytes_max));
         match capped {
             Ok(content) => ToolOutcome::Done { content },
-            Err(error) => ToolOutcome::Failed { why: error.to_string() },
+            Err(error) => self.failure(error.to_string()),
         }
     }
 
     fn failed(&self, why: &str) -> ToolOutcome {
-        ToolOutcome::Failed { why: format!("the tool {:?} {why}", self.spec().name) }
+        self.failure(format!("the tool {:?} {why}", self.spec().name))
+    }
+
+    /// Who fails may say no more than who answers.
+    fn failure(&self, why: String) -> ToolOutcome {
+        ToolOutcome::Failed { why: capped_failure(why, self.spec().output_bytes_max) }
     }
 
     fn bad(&self, why: String) -> BadArguments {
@@ -255,7 +271,7 @@ impl fmt::Debug for Approval {
     }
 }
 
-fn words_of(panic: &(dyn Any + Send)) -> &str {
+pub(crate) fn words_of(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<&str>().copied();
     text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("without a word")
 }

@@ -14,8 +14,10 @@ pub use content::IntoContent;
 pub use context::{
     Conversation, NoConversation, Progress, ToolContext, ToolEvent, ToolEvents, ToolEventsReader,
 };
+pub(crate) use definition::words_of;
 pub use definition::{Approval, BadArguments, BadOutput, Tool};
 pub use outcome::{ToolError, ToolOutcome};
+pub(crate) use schema::shortened;
 pub use schema::{BadSchema, Schema};
 pub use spec::{Effect, Place, ToolSpec};
 pub use toolbox::{Admission, BadToolbox, DuplicateTool, Toolbox};

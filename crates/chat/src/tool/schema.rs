@@ -87,7 +87,7 @@ fn complaint(error: &ValidationError<'_>) -> String {
 }
 
 /// A complaint may quote what it is about, which may be long.
-pub(super) fn shortened(mut complaint: String) -> String {
+pub(crate) fn shortened(mut complaint: String) -> String {
     if complaint.len() > COMPLAINT_BYTES_MAX {
         complaint.truncate(complaint.floor_char_boundary(COMPLAINT_BYTES_MAX));
         complaint.push('…');

@@ -4,10 +4,11 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use serde_json::Value;
 
-use super::{Tool, ToolSpec, schema::shortened};
+use super::{Tool, ToolSpec, content::capped_result, schema::shortened};
 use crate::{
-    Id,
-    caps::{TOOLS_MAX, TOOLS_TOLD_MAX},
+    Id, ToolResult,
+    caps::{TOOL_OUTPUT_BYTES_DEFAULT, TOOLS_MAX, TOOLS_TOLD_MAX},
+    machine::DISCOVERY_TOOL,
 };
 
 /// The tools of a run. Cheap to clone.
@@ -51,13 +52,23 @@ pub enum BadToolbox {
     /// Too many tools.
     #[error("there are more than {TOOLS_MAX} tools; give only those that the run needs")]
     TooMany,
+    /// A tool has the name of the one that tells of lazy tools.
+    #[error(
+        "a tool is named {DISCOVERY_TOOL:?}, as is the one that tells of lazy tools, and {lazy:?} \
+         is lazy; give it another name, or make no tool lazy"
+    )]
+    NamedLikeDiscovery {
+        /// A tool that is lazy.
+        lazy: Id,
+    },
 }
 
 impl Toolbox {
     /// A box of these.
     ///
     /// # Errors
-    /// If two have one name, or there are more than [`TOOLS_MAX`].
+    /// If two have one name, or there are more than [`TOOLS_MAX`]; or if one is called like the tool
+    /// that tells of lazy ones, and there are lazy ones.
     pub fn new(tools: impl IntoIterator<Item = Tool>) -> Result<Self, BadToolbox> {
         let mut by_name = BTreeMap::new();
         for tool in tools {
@@ -69,7 +80,17 @@ impl Toolbox {
                 return Err(BadToolbox::TooMany);
             }
         }
+        let lazy = by_name.values().find(|tool| tool.spec().lazy);
+        if let (Some(lazy), true) = (lazy, by_name.contains_key(DISCOVERY_TOOL)) {
+            return Err(BadToolbox::NamedLikeDiscovery { lazy: lazy.spec().name.clone() });
+        }
         Ok(Self { tools: Arc::new(by_name) })
+    }
+
+    /// What a tool of this name answered, as far as it may: nobody can say more than that.
+    pub(crate) fn capped(&self, name: &str, result: ToolResult) -> ToolResult {
+        let bytes_max = self.get(name).map(|tool| tool.spec().output_bytes_max);
+        capped_result(result, bytes_max.unwrap_or(TOOL_OUTPUT_BYTES_DEFAULT))
     }
 
     /// The tool of this name.

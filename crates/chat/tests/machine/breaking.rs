@@ -5,7 +5,7 @@ use chat::{
     ToolCall, ToolContext, ToolResult, Toolbox,
     agui::Content,
     caps::{TOOLS_MAX, TOOLS_TOLD_MAX},
-    machine::{Done, Failure, Input, Machine, Output, Start, Step},
+    machine::{DISCOVERY_TOOL, Done, Failure, Input, Machine, Output, Start, Step},
 };
 use serde_json::{Value, json};
 
@@ -120,4 +120,18 @@ fn a_box_holds_so_many_tools_and_a_model_hears_of_few() {
     let full = Toolbox::new(tools(TOOLS_MAX)).unwrap();
     let chat::Admission::Refused { why } = full.admit(&"x".repeat(1 << 20), "{}") else { panic!() };
     assert!(why.len() < 300 + TOOLS_TOLD_MAX * 12, "{}", why.len());
+}
+
+#[test]
+fn no_tool_is_named_like_the_one_that_tells_of_lazy_tools() {
+    let lazy = || {
+        let lazy = Tool::builder("rare", "Does a rare thing.").lazy();
+        lazy.run(|_: Value, _: ToolContext| async { Ok("") }).unwrap()
+    };
+    let error = Toolbox::new([tool(DISCOVERY_TOOL), lazy()]).unwrap_err();
+    assert_eq!(error, BadToolbox::NamedLikeDiscovery { lazy: "rare".into() });
+    let told = error.to_string();
+    assert!(told.contains("another name") && told.contains("\"rare\""), "{told}");
+    assert!(Toolbox::new([tool(DISCOVERY_TOOL), tool("common")]).is_ok());
+    assert!(Toolbox::new([lazy()]).is_ok());
 }

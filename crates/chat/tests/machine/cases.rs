@@ -271,6 +271,15 @@ fn calls_at_the_end_of_a_conversation_are_made_first() {
 }
 
 #[test]
+fn a_conversation_keeps_no_room_to_grow() {
+    let machine = after_calls(&[("add", "{\"n\":12345}")]);
+    let asked = &machine.messages()[1];
+    assert_eq!(asked.parts.capacity(), 1);
+    let call = asked.calls().next().unwrap();
+    assert_eq!(call.arguments.capacity(), call.arguments.len());
+}
+
+#[test]
 fn ids_of_calls_stay_unique() {
     let turn = || call_turn(&[("add", "{}"), ("add", "{}")]);
     let played = Play::new(vec![turn(), turn()]).play();
@@ -411,4 +420,22 @@ fn strategies_combine() {
         Strategy::All(vec![Strategy::TurnsMax(10), Strategy::when(|run| run.calls < 2)]);
     let played = play.play();
     assert_eq!((played.requests, played.done), (2, Some(Done::TurnsExhausted)));
+}
+
+#[test]
+fn a_run_goes_on_until_a_turn_stops_for_a_reason() {
+    let calls = |stop: StopReason| {
+        let mut turn = call_turn(&[("add", "{}")]);
+        turn.events.pop();
+        turn.events.push(ModelEvent::Stop(stop));
+        turn
+    };
+    let turns = [StopReason::ToolCalls, StopReason::Pause, StopReason::End, StopReason::ToolCalls];
+    let mut play = Play::new(turns.map(calls).to_vec());
+    play.plan.strategy = Strategy::Until(vec![StopReason::End, StopReason::Length]);
+    let played = play.play();
+    assert_eq!((played.requests, played.done), (3, Some(Done::TurnsExhausted)));
+    let many = Play::new((0..9).map(|_| calls(StopReason::ToolCalls)).collect());
+    let plan = Plan { strategy: Strategy::Until(vec![StopReason::End]), ..plan() };
+    assert_eq!(Play { plan, ..many }.play().requests, 10, "nothing else ends it");
 }

@@ -1,12 +1,14 @@
 //! What holds for every run. A failing one prints its seed.
 
 use chat::{
-    Message, ModelEvent, Role, StopReason, Structured, Transcript,
-    caps::TURNS_MAX,
-    machine::{Done, Input, Machine, Plan, Start, Step, Strategy},
+    CallEnd, Message, ModelEvent, Role, StopReason, Structured, ToolResult, Transcript,
+    caps::{REPAIRS_MAX, TURNS_DEFAULT, TURNS_MAX},
+    machine::{Done, Failure, Input, Machine, Plan, Start, Step, Strategy},
 };
 
-use crate::play::{Dice, Play, Played, call_turn, plan, random_start, random_turns, with_output};
+use crate::play::{
+    Dice, Play, Played, call_turn, plan, random_start, random_turns, text_turn, with_output,
+};
 
 const SEEDS: u64 = 2_000;
 
@@ -17,13 +19,36 @@ fn random_plan(dice: &mut Dice) -> Plan {
         2 => with_output(Structured::Prompted),
         _ => plan(),
     };
-    let strategy = match dice.below(4) {
-        0 => Strategy::TurnsMax(u32::try_from(dice.below(4)).unwrap()),
-        1 => Strategy::Until(vec![StopReason::End]),
-        2 => Strategy::All(vec![Strategy::TurnsMax(3), Strategy::when(|run| run.calls < 5)]),
-        _ => Strategy::default(),
-    };
-    Plan { strategy, ..plan }
+    let strategies = strategies();
+    let (strategy, _) = &strategies[usize::try_from(dice.below(strategies.len() as u64)).unwrap()];
+    Plan { strategy: strategy.clone(), ..plan }
+}
+
+/// Strategies, and the turns that each allows a model that calls tools and says so; the first turn
+/// is always made.
+fn strategies() -> Vec<(Strategy, u32)> {
+    let both = vec![Strategy::TurnsMax(3), Strategy::when(|run| run.calls < 5)];
+    vec![
+        (Strategy::TurnsMax(0), 1),
+        (Strategy::TurnsMax(1), 1),
+        (Strategy::TurnsMax(3), 3),
+        (Strategy::default(), TURNS_DEFAULT),
+        (Strategy::Until(vec![StopReason::ToolCalls]), 1),
+        (Strategy::Until(vec![StopReason::End]), TURNS_MAX),
+        (Strategy::All(both), 3),
+        (Strategy::when(|run| run.calls_of_last_turn == 0), 1),
+    ]
+}
+
+/// The turns that a strategy allows a model that may lie about why it stops.
+fn allowed(strategy: &Strategy) -> u32 {
+    if matches!(strategy, Strategy::Until(_)) {
+        return TURNS_MAX;
+    }
+    let told = format!("{strategy:?}");
+    let strategies = strategies();
+    let same = strategies.iter().filter(|(other, _)| format!("{other:?}") == told);
+    same.map(|(_, turns)| *turns).max().unwrap()
 }
 
 fn play(seed: u64, arrivals: u64, stops: bool) -> Played {
@@ -75,10 +100,55 @@ fn the_events_tell_the_whole_conversation() {
 #[test]
 fn every_run_ends_within_its_bounds() {
     for seed in 0..SEEDS {
+        let allowed = allowed(&random_plan(&mut Dice::new(seed)).strategy);
         let played = play(seed, 1, false);
         assert!(played.done.is_some(), "seed {seed}");
-        assert!(played.requests <= 4 + 3 + 5, "seed {seed}: {} requests", played.requests);
+        // The scripts of chance have four turns at most; then the model only talks.
+        let bound = allowed.min(4 + 1) + REPAIRS_MAX + 1;
+        assert!(played.requests <= bound as usize, "seed {seed}: {} requests", played.requests);
     }
+}
+
+#[test]
+fn a_model_that_always_calls_tools_is_stopped_by_every_strategy_in_every_mode() {
+    let modes = [
+        plan(),
+        with_output(Structured::Combined),
+        with_output(Structured::Final),
+        with_output(Structured::Prompted),
+    ];
+    for (plan, (strategy, allowed)) in
+        modes.iter().flat_map(|plan| strategies().into_iter().map(move |strategy| (plan, strategy)))
+    {
+        let turns = (0..TURNS_MAX + 10).map(|_| call_turn(&[("add", "{\"n\":1}")])).collect();
+        let mut play = Play::new(turns);
+        play.plan = Plan { strategy, ..plan.clone() };
+        let told = format!("{:?}, {:?}", play.plan.strategy, play.plan.output);
+        let played = play.play();
+        let (requests, bound) = (played.requests, allowed + REPAIRS_MAX + 1);
+        assert!(requests <= bound as usize, "{told}: {requests} requests, not {bound}");
+        let done = |result: &&ToolResult| result.end == CallEnd::Done;
+        let results = played.messages.iter().flat_map(|message| message.results());
+        assert!(results.filter(done).count() <= allowed as usize, "{told}: too many calls run");
+    }
+}
+
+#[test]
+fn a_call_in_a_turn_that_only_asks_for_the_output_is_not_made() {
+    let call = || call_turn(&[("add", "{\"n\":1}")]);
+    let mut stubborn = Play::new(vec![text_turn("Four."), call(), call(), call(), call()]);
+    stubborn.plan = with_output(Structured::Final);
+    let played = stubborn.play();
+    assert_eq!(played.requests, 1 + 1 + REPAIRS_MAX as usize);
+    assert!(matches!(played.done, Some(Done::Failed(Failure::NoOutput { .. }))), "{played:?}");
+    let results: Vec<_> = played.messages.iter().flat_map(|message| message.results()).collect();
+    assert!(results.iter().all(|result| result.end == CallEnd::Failed), "{results:?}");
+    assert_eq!(results.len(), 3);
+
+    let mut mends = Play::new(vec![text_turn("Four."), call(), text_turn("{\"n\":4}")]);
+    mends.plan = with_output(Structured::Final);
+    let done = mends.play().done;
+    assert!(matches!(done, Some(Done::Finished { output: Some(_), .. })), "{done:?}");
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use chat::{
     Abilities, Block, BlockKind, Id, Model, ModelError, ModelEvent, ModelName, ModelStream,
-    Request, StopReason, Structured,
+    Request, StopReason, Structured, Usage,
 };
 use futures_util::{StreamExt as _, stream};
 use sys::Cancellation;
@@ -16,6 +16,7 @@ pub(crate) enum Line {
     Text(String),
     Call(String, String),
     Fail(ModelError),
+    Usage(Usage),
     /// Says nothing more, for ever.
     Hang,
 }
@@ -112,6 +113,7 @@ fn say(turn: usize, index: usize, line: Line) -> Vec<Result<ModelEvent, ModelErr
             (BlockKind::Call { id, name: name.into() }, arguments)
         }
         Line::Fail(error) => return vec![Err(error)],
+        Line::Usage(usage) => return vec![Ok(ModelEvent::Usage(usage))],
         Line::Hang => return Vec::new(),
     };
     vec![

@@ -9,9 +9,12 @@ use super::{
     schema,
     turns::{Conversation, unsupported},
 };
-use crate::caps::{
-    ANTHROPIC_NAME_LEN_MAX, ANTHROPIC_THINKING_TOKENS_HIGH, ANTHROPIC_THINKING_TOKENS_LOW,
-    ANTHROPIC_THINKING_TOKENS_MEDIUM, ANTHROPIC_THINKING_TOKENS_MIN,
+use crate::{
+    caps::{
+        ANTHROPIC_NAME_LEN_MAX, ANTHROPIC_THINKING_TOKENS_HIGH, ANTHROPIC_THINKING_TOKENS_LOW,
+        ANTHROPIC_THINKING_TOKENS_MEDIUM, ANTHROPIC_THINKING_TOKENS_MIN,
+    },
+    wire::check_choice,
 };
 
 /// The body of a request for this model.
@@ -74,11 +77,9 @@ fn tools(request: &Request) -> Result<Vec<Tool<'_>>, ModelError> {
 }
 
 fn choice(request: &Request, has_tools: bool) -> Result<Option<Choice<'_>>, ModelError> {
+    check_choice(&PROVIDER.into(), request)?;
     let one_at_a_time = request.settings.parallel_tools == Some(false);
     let (kind, name) = match &request.choice {
-        ToolChoice::Required | ToolChoice::Tool(_) if !has_tools => {
-            return Err(unsupported("choice wants a tool to be called, but tools is empty"));
-        }
         _ if !has_tools => return Ok(None),
         ToolChoice::Auto if !one_at_a_time => return Ok(None),
         ToolChoice::Auto => ("auto", None),

@@ -103,14 +103,14 @@ pub(super) struct FileData<'a> {
 #[derive(Debug, Serialize)]
 pub(super) struct FunctionCall<'a> {
     pub(super) id: &'a str,
-    pub(super) name: &'a str,
+    pub(super) name: Cow<'a, str>,
     pub(super) args: Cow<'a, RawValue>,
 }
 
 #[derive(Debug, Serialize)]
 pub(super) struct FunctionResponse<'a> {
     pub(super) id: &'a str,
-    pub(super) name: &'a str,
+    pub(super) name: Cow<'a, str>,
     pub(super) response: Outcome<'a>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) parts: Vec<Part<'a>>,

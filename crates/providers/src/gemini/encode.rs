@@ -11,9 +11,12 @@ use super::{
     schema,
     turns::{Conversation, unsupported},
 };
-use crate::caps::{
-    GEMINI_NAME_LEN_MAX, GEMINI_THINKING_TOKENS_HIGH, GEMINI_THINKING_TOKENS_LOW,
-    GEMINI_THINKING_TOKENS_MEDIUM,
+use crate::{
+    caps::{
+        GEMINI_NAME_LEN_MAX, GEMINI_THINKING_TOKENS_HIGH, GEMINI_THINKING_TOKENS_LOW,
+        GEMINI_THINKING_TOKENS_MEDIUM,
+    },
+    wire::check_choice,
 };
 
 /// The body of a request for this model.
@@ -115,17 +118,22 @@ fn tools(request: &Request) -> Result<Vec<Tool<'_>>, ModelError> {
     Ok(ours.into_iter().chain(theirs).collect())
 }
 
-fn is_name(name: &str) -> bool {
+/// Whether Gemini takes a tool of this name.
+pub(super) fn is_name(name: &str) -> bool {
     let is_taken = |byte: u8| byte.is_ascii_alphanumeric() || b"_.:-".contains(&byte);
     let starts_well = name.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_');
     starts_well && name.len() <= GEMINI_NAME_LEN_MAX && name.bytes().all(is_taken)
 }
 
 fn tool_config(request: &Request) -> Result<Option<ToolConfig<'_>>, ModelError> {
+    check_choice(&PROVIDER.into(), request)?;
     let has_tools = !request.tools.is_empty();
     let (mode, allowed_function_names) = match &request.choice {
         ToolChoice::Required | ToolChoice::Tool(_) if !has_tools => {
-            return Err(unsupported("choice wants a tool to be called, but tools is empty"));
+            return Err(unsupported(
+                "choice: Gemini can be made to call tools of yours only, but tools is empty; give \
+                 tools or leave it to the model",
+            ));
         }
         ToolChoice::Auto => return Ok(None),
         ToolChoice::None if !has_tools => return Ok(None),

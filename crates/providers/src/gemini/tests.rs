@@ -268,7 +268,9 @@ fn tools_and_the_choice_among_them() {
         assert_eq!(encoded(NEW, &request)["toolConfig"]["functionCallingConfig"], expected);
     }
     let request = Request { choice: ToolChoice::Required, ..saying([user("a")]) };
-    check_refused(NEW, &request, &["choice", "tools is empty"]);
+    check_refused(NEW, &request, &["choice", "tools is empty", "leave it to the model"]);
+    let request = Request { choice: ToolChoice::Tool("other".into()), ..base };
+    check_refused(NEW, &request, &["choice", "no tool \"other\"", "name one of the tools"]);
     let settings = Settings { parallel_tools: Some(false), ..Settings::default() };
     check_refused(NEW, &asking(settings), &["gemini", "settings.parallelTools", "leave it out"]);
 }

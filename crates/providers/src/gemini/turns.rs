@@ -15,9 +15,10 @@ use serde_json::{
 use super::{
     CODE_EXECUTION, PROVIDER,
     body::{self, Blob, Data, FileData, FunctionCall, FunctionResponse, Outcome, Part, Role, Turn},
+    encode::is_name,
     generation::Generation,
 };
-use crate::pieces::arguments;
+use crate::{call_id::call_name, caps::GEMINI_NAME_LEN_MAX, pieces::arguments};
 
 /// What stands for a signature that there is none of: the call came from elsewhere.
 const NOT_SIGNED_HERE: &str = "skip_thought_signature_validator";
@@ -142,7 +143,7 @@ impl<'a> Conversation<'a> {
         let fits = |part: &Part<'_>| self.generation.is_new() && is_here(part);
         let (parts, beside): (Vec<_>, Vec<_>) = parts.into_iter().partition(fits);
         let response = outcome(text, result.end);
-        let id = &result.call_id;
+        let (id, name) = (&result.call_id, name_of(name));
         let function_response = FunctionResponse { id, name, response, parts };
         let data = Data::Response { function_response };
         self.respond(Part { data, thought_signature: None });
@@ -225,9 +226,22 @@ fn thinking_of(thinking: &Thinking) -> Option<Part<'_>> {
     Some(Part { data, thought_signature: Some(signature) })
 }
 
+/// The name as it is if Gemini takes it, else one that is like it.
+fn name_of(name: &str) -> Cow<'_, str> {
+    if is_name(name) {
+        return Cow::Borrowed(name);
+    }
+    let plain = call_name(name);
+    match is_name(&plain) {
+        true => plain,
+        // It begins with a digit or a dash.
+        false => format!("_{plain}").chars().take(GEMINI_NAME_LEN_MAX).collect::<String>().into(),
+    }
+}
+
 fn call_of(call: &ToolCall) -> Part<'_> {
     let args = arguments(&call.arguments);
-    let function_call = FunctionCall { id: &call.id, name: &call.name, args };
+    let function_call = FunctionCall { id: &call.id, name: name_of(&call.name), args };
     let data = Data::Call { function_call };
     Part { data, thought_signature: call.signature.as_deref() }
 }

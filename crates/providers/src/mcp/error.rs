@@ -19,7 +19,7 @@ pub enum McpError {
     /// The address is none.
     #[error("{url:?} is no address of an MCP server: {why}")]
     Address {
-        /// The address.
+        /// The address, without what may be secret in it.
         url: String,
         /// What is wrong with it.
         why: String,

@@ -92,7 +92,7 @@ impl McpPlace {
 
 /// Whether an address can be used, and keeps the secrets that go there.
 pub(super) fn check_address(url: &str, has_secret: bool) -> Result<(), McpError> {
-    let bad = |why: &str| McpError::Address { url: url.to_owned(), why: why.to_owned() };
+    let bad = |why: &str| McpError::Address { url: shown(url), why: why.to_owned() };
     let uri: Uri = url.parse().map_err(|error: http::uri::InvalidUri| bad(&error.to_string()))?;
     let Some(host) = uri.host() else { return Err(bad("it has no host")) };
     match uri.scheme_str() {
@@ -101,6 +101,14 @@ pub(super) fn check_address(url: &str, has_secret: bool) -> Result<(), McpError>
         Some("http") => Err(bad("a secret would travel in the open; use https")),
         _ => Err(bad("it begins with neither http:// nor https://")),
     }
+}
+
+/// An address as an error shows it: what may be secret in it is left out, though it be no address.
+fn shown(url: &str) -> String {
+    let end = url.find(['?', '#']).unwrap_or(url.len());
+    let (scheme, rest) = url[..end].split_once("://").unwrap_or(("", &url[..end]));
+    let rest = rest.rsplit_once('@').map_or(rest, |(_, rest)| rest);
+    if scheme.is_empty() { rest.to_owned() } else { format!("{scheme}://{rest}") }
 }
 
 fn is_here(host: &str) -> bool {
@@ -143,6 +151,21 @@ mod tests {
                 (Some(error), Some(expected)) => assert!(error.contains(expected), "{error}"),
                 (error, _) => panic!("{url}: {error:?}"),
             }
+        }
+    }
+
+    #[test]
+    fn an_address_that_cannot_be_used_is_told_without_its_secrets() {
+        for (url, told) in [
+            ("http://me:hush@example.org:1/mcp?key=hush#hush", "\"http://example.org:1/mcp\""),
+            ("ftp://hush@example.org?key=hush", "\"ftp://example.org\""),
+            ("/mcp?key=hush", "\"/mcp\""),
+            ("not an address?hush", "\"not an address\""),
+            ("http://me:hush@not an address/x?hush", "\"http://not an address/x\""),
+        ] {
+            let error = check_address(url, true).unwrap_err();
+            assert!(error.to_string().starts_with(told), "{error}");
+            assert!(!format!("{error} {error:?}").contains("hush"), "{error:?}");
         }
     }
 

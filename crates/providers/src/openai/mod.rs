@@ -5,6 +5,7 @@ mod chat_encoder;
 pub(crate) mod failure;
 mod responses_decoder;
 mod responses_encoder;
+mod responses_items;
 mod responses_words;
 pub(crate) mod words;
 

@@ -9,6 +9,7 @@ use serde_json::{Value, value::RawValue};
 
 use super::{
     failure::broke_off,
+    responses_items::Items,
     responses_words::{Item, Response, arguments_of, is_provider_run, provider_tool, texts},
 };
 use crate::{
@@ -27,6 +28,7 @@ pub struct ResponsesDecoder {
     is_named: bool,
     blocks: Blocks,
     slots: Vec<Slot>,
+    items: Items,
     has_refused: bool,
     /// Set once the wire said that the answer is whole.
     stop: Option<StopReason>,
@@ -51,7 +53,7 @@ struct Slot {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+pub(super) enum Kind {
     Text,
     Thinking,
     Call,
@@ -76,6 +78,7 @@ impl ResponsesDecoder {
             is_named: false,
             blocks: Blocks::default(),
             slots: Vec::new(),
+            items: Items::default(),
             has_refused: false,
             stop: None,
         }
@@ -173,6 +176,7 @@ impl ResponsesDecoder {
         if self.slots.len() >= BLOCKS_MAX {
             return Err(self.malformed(&format!("has more than {BLOCKS_MAX} blocks")));
         }
+        self.items.see(item, kind);
         self.slots.push(Slot {
             kind,
             item,
@@ -257,6 +261,7 @@ impl ResponsesDecoder {
         out: &mut Vec<ModelEvent>,
     ) -> Result<(), ModelError> {
         let item: Item<'_> = self.read("item", raw.get())?;
+        self.know(index, &item)?;
         match item.kind.as_str() {
             "reasoning" => {
                 let at = self.slot(Kind::Thinking, index, 0)?;
@@ -266,6 +271,14 @@ impl ResponsesDecoder {
             kind if is_provider_run(kind) => self.open_provider_call(index, &item, out)?,
             _ => {}
         }
+        Ok(())
+    }
+
+    fn know(&mut self, index: u32, item: &Item<'_>) -> Result<(), ModelError> {
+        if self.items.len() >= BLOCKS_MAX {
+            return Err(self.malformed(&format!("has more than {BLOCKS_MAX} items")));
+        }
+        self.items.name(index, item);
         Ok(())
     }
 
@@ -317,6 +330,7 @@ impl ResponsesDecoder {
         out: &mut Vec<ModelEvent>,
     ) -> Result<(), ModelError> {
         let item: Item<'_> = self.read("item", raw.get())?;
+        self.know(index, &item)?;
         match item.kind.as_str() {
             "message" => {
                 for (part, text) in (0..).zip(texts(item.content)) {
@@ -398,8 +412,10 @@ impl ResponsesDecoder {
     ) -> Result<(), ModelError> {
         let response: Response<'_> = self.read("response", raw)?;
         self.name(&response, out);
-        for (index, item) in (0..).zip(response.output.into_iter().flatten()) {
-            self.settle(index, item, out)?;
+        for raw in response.output.into_iter().flatten() {
+            let item: Item<'_> = self.read("item", raw.get())?;
+            let index = self.items.place(&item);
+            self.settle(index, raw, out)?;
         }
         out.extend(response.usage.map(|usage| ModelEvent::Usage(usage.into())));
         let why = response.incomplete_details.and_then(|details| details.reason.full());

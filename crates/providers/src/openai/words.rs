@@ -1,12 +1,12 @@
 //! What both of OpenAI's wires have words for.
 
 use chat::{
-    Id, ModelError, ModelErrorKind, OutputSpec, Request, ThinkingEffort, ToolChoice, ToolSpec,
+    Id, ModelError, ModelErrorKind, OutputSpec, Request, ThinkingEffort, ToolSpec,
     agui::{Media, Source},
 };
 use serde_json::{Map, Value};
 
-use crate::{caps::OPENAI_NAME_LEN_MAX, schema::strict};
+use crate::{caps::OPENAI_NAME_LEN_MAX, schema::strict, wire::check_choice};
 
 /// Something that the wire has no words for.
 pub(crate) fn unsupported(provider: &Id, field: &str, why: &str) -> ModelError {
@@ -19,18 +19,7 @@ pub(crate) fn check(provider: &Id, request: &Request) -> Result<(), ModelError> 
     if request.messages.is_empty() {
         return Err(unsupported(provider, "messages", "there are none; give at least one"));
     }
-    let tools = &request.tools;
-    match &request.choice {
-        ToolChoice::Required if tools.is_empty() && request.settings.provider_tools.is_empty() => {
-            let why = "a tool is required, but there are none; give tools or leave it to the model";
-            Err(unsupported(provider, "choice", why))
-        }
-        ToolChoice::Tool(name) if !tools.iter().any(|tool| tool.name == *name) => {
-            let why = format!("there is no tool {name:?}; name one of the tools");
-            Err(unsupported(provider, "choice", &why))
-        }
-        _ => Ok(()),
-    }
+    check_choice(provider, request)
 }
 
 /// Refuses names that OpenAI refuses, before anything is sent.

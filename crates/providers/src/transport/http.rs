@@ -21,7 +21,7 @@ use super::{
 };
 use crate::{
     Key,
-    caps::{IDLE_CONNECTIONS_MAX, REFUSAL_BYTES_MAX},
+    caps::{IDLE_CONNECTIONS_MAX, REFUSAL_BYTES_MAX, RETRY_AFTER_MAX},
     wire::{Framing, Outgoing, Wire, quote},
 };
 
@@ -140,7 +140,9 @@ impl Http {
         let (head, body) = answer.into_parts();
         let body = self.start_of(body).await;
         let mut error = self.scrubbed(wire.failure(head.status, &body));
-        error.retry_after = retry_after(&head.headers, self.sys.clock.unix_ms());
+        // Some say it in a header, some in the body; whoever says both is left alone for longer.
+        let asked = retry_after(&head.headers, self.sys.clock.unix_ms()).max(error.retry_after);
+        error.retry_after = asked.map(|pause| pause.min(RETRY_AFTER_MAX));
         let may_repeat = error.is_retryable() && !is_in_vain(&head.headers);
         Failed { error, may_repeat }
     }

@@ -2,10 +2,13 @@
 
 use std::{sync::Arc, time::Duration};
 
-use chat::{Block, BlockKind, Message, Model, ModelErrorKind, ModelEvent, Role, StopReason, Usage};
+use chat::{
+    Block, BlockKind, Message, Model, ModelErrorKind, ModelEvent, OutputSpec, Role, StopReason,
+    Structured, Tool, ToolContext, Usage, Verifier,
+};
 use futures_util::StreamExt;
 use providers::scripted::{Call, Order, Pace, Script, Scripted, Turn};
-use serde_json::json;
+use serde_json::{Value, json};
 use sys::Cancellation;
 
 use crate::{answer, asks, calls, simulated, stream, thoughts};
@@ -145,4 +148,41 @@ async fn it_stops_soon_after_nobody_waits() {
     assert_eq!(last.unwrap().unwrap_err().kind, ModelErrorKind::Cancelled);
     assert!(events.next().await.is_none());
     assert_eq!(sys.clock.unix_ms().get(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn whatever_it_says_becomes_events_in_the_right_order() {
+    let sys = simulated();
+    let block = Block(0);
+    let odd = Turn::new()
+        .event(ModelEvent::Open { block, kind: BlockKind::RedactedThinking })
+        .event(ModelEvent::Sign { block, signature: "s".to_owned() })
+        .event(ModelEvent::Note { name: "odd".into(), value: json!(1) });
+    let scripts = [
+        vec![Turn::new().think("hm").text("one").think("hm").text("two")],
+        vec![Turn::new().calls([Call::new("add", json!({})), Call::new("none", json!("{"))])],
+        vec![Turn::new().text("well").fail(ModelErrorKind::Unavailable)],
+        vec![Turn::new().call("add", json!({})).disconnect()],
+        vec![odd],
+        vec![Turn::new()],
+        Vec::new(),
+    ];
+    let add = Tool::builder("add", "Adds.");
+    let add = add.run(|_: Value, _: ToolContext| async { Ok("1") }).unwrap();
+    let models = scripts.map(|script| Scripted::script(script, sys.clone()));
+    let demo = [Scripted::demo(sys.clone())];
+    for (number, model) in models.into_iter().chain(demo).enumerate() {
+        for output in [Structured::Combined, Structured::Final, Structured::Prompted] {
+            let schema = json!({ "type": "object" });
+            let model = Arc::new(model.clone().structured(output));
+            let run = chat::chat(model).user("Please add.").tool(add.clone());
+            let run = run.output(OutputSpec { name: "o".into(), schema });
+            let mut run = run.stream(&sys).unwrap();
+            let mut verifier = Verifier::new();
+            while let Some(event) = run.next().await {
+                verifier.push(&event).unwrap_or_else(|error| panic!("{number}: {error}"));
+            }
+            verifier.finish().unwrap_or_else(|error| panic!("{number}: {error}"));
+        }
+    }
 }
