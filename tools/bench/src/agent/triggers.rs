@@ -132,6 +132,7 @@ fn call(number: u32, now: &str) -> ToolCall {
         effect: rows::Effect::Pure,
         is_background: false,
         attempt: 0,
+        failures: 0,
         executor: None,
         lease_until: None,
         result: None,
