@@ -39,7 +39,7 @@ async fn book_table(
     /// The name of the restaurant.
     restaurant: String,
     #[arg("How many people.", default = 2)] people: u8,
-) -> Result<String, std::io::Error> {
+) -> Result<String, io::Error> {
     Ok(format!("a table for {people} at {restaurant}"))
 }
 

@@ -65,13 +65,13 @@ impl Groups {
     }
 
     pub(super) fn heap_bytes(&self) -> usize {
-        let group = |(by, group): (&Box<[Value]>, &Group)| -> usize {
+        let group = |by: &[Value], group: &Group| -> usize {
             let by: usize = by.iter().map(bytes).sum();
             let running: usize = group.running.iter().map(Running::heap_bytes).sum();
             let shown = group.shown.as_ref().map_or(0, |item| item_bytes(item, Owner::Made));
             size_of::<(Box<[Value]>, Group)>() + by + running + shown
         };
-        self.groups.iter().map(group).sum()
+        self.groups.iter().map(|(by, of)| group(by, of)).sum()
     }
 
     /// The first step shows the group of all rows, if there is one.
