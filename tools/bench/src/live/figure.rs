@@ -39,13 +39,28 @@ pub(super) struct Heap {
 
 /// Measures one call as a whole.
 pub(super) fn whole<R>(name: &str, work: impl FnOnce() -> Result<R>) -> Result<(Figure, R)> {
-    let (cpu, began) = (cpu_us(), Instant::now());
+    let began = Whole::begin();
     let result = work()?;
-    let wall_us = began.elapsed().as_secs_f64() * 1e6;
-    let cpu = cpu_us() - cpu;
-    let us = wall_us.min(cpu);
-    let figure = Figure { name: name.into(), us, p99_us: None, cpu_us: Some(cpu), is_whole: true };
-    Ok((figure, result))
+    Ok((began.end(name), result))
+}
+
+/// Something that is measured as a whole, since it began.
+pub(super) struct Whole {
+    cpu_us: f64,
+    at: Instant,
+}
+
+impl Whole {
+    pub(super) fn begin() -> Self {
+        Self { cpu_us: cpu_us(), at: Instant::now() }
+    }
+
+    pub(super) fn end(self, name: &str) -> Figure {
+        let wall_us = self.at.elapsed().as_secs_f64() * 1e6;
+        let cpu = cpu_us() - self.cpu_us;
+        let us = wall_us.min(cpu);
+        Figure { name: name.into(), us, p99_us: None, cpu_us: Some(cpu), is_whole: true }
+    }
 }
 
 /// Calls of a kind: how many, and how many of them only warm up.

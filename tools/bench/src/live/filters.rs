@@ -11,7 +11,7 @@ use super::{
 const PENDING: &str = r#"{"from":{"col":"jobs","as":"j"},
     "where":[{"fn":"eq","args":[{"ref":["j","status"]},{"val":"pending"}]}]}"#;
 
-pub(super) fn pending() -> Result<Query> {
+fn pending() -> Result<Query> {
     Ok(Query::from_json(PENDING)?)
 }
 
@@ -140,47 +140,4 @@ pub(super) fn local_only(size: Size) -> Result<Outcome> {
     })?;
     let ok = own.db.result_len(query) == count;
     Ok(Outcome { ok, figures: vec![figure], heap: None })
-}
-
-/// From the bytes of a stream of the State Protocol to a live query.
-pub(super) fn cold(size: Size) -> Result<Outcome> {
-    let jobs = Job::many(size.rows(), &mut Chance::new(1));
-    let event = |(number, job): (usize, &Job)| {
-        let (key, value, txid) = (&job.id, job.json(), number / 8);
-        format!(
-            r#"{{"type":"job","key":"{key}","value":{value},
-            "headers":{{"operation":"insert","txid":"{txid}"}}}}"#
-        )
-    };
-    let events: Vec<_> = jobs.iter().enumerate().map(event).collect();
-    let mut own = Jobs::new(&[])?;
-    let query = own.db.live(&pending()?)?;
-    let (figure, ()) = whole("all events", || own.follow(&events))?;
-    let ok = own.db.result_len(query) == count_pending(&jobs);
-    Ok(Outcome { ok, figures: vec![figure], heap: None })
-}
-
-impl Jobs {
-    /// Applies each transaction of a stream by itself, as it comes.
-    fn follow(&mut self, events: &[String]) -> Result<()> {
-        let mut ticks = ::state::Ticks::new();
-        for (position, event) in (0..).map(wire::Position::new).zip(events) {
-            if let Some(tick) = ticks.push(position, event.as_bytes()) {
-                self.take(&tick)?;
-            }
-        }
-        ticks.up_to_date().map_or(Ok(()), |tick| self.take(&tick))
-    }
-
-    fn take(&mut self, tick: &::state::Tick) -> Result<()> {
-        let mut writes = Vec::with_capacity(tick.entries().len());
-        for (_, entry) in tick.entries() {
-            let ::state::Entry::Write(write) = entry else { continue };
-            let Some(value) = &write.value else { continue };
-            let record = self.db.record(self.collection, value.as_str())?;
-            writes.push((self.collection, Write::Put(record, Default::default())));
-        }
-        self.db.apply(Tick { writes, retires: Vec::new() })?;
-        Ok(())
-    }
 }

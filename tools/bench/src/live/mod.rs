@@ -6,9 +6,11 @@
 //!
 //! Reading order: [`Contest`] plays the rounds, [`play`] is what our process does, [`sample`] the
 //! rows, [`figure`] what is measured; the scenarios are in [`filters`], [`effects`], [`ordered`],
-//! [`chat`] and [`groups`].
+//! [`chat`], [`groups`] and [`cold`]. Effects and the cold start are those of `live`, with its tasks;
+//! all others are the engine's own, without any.
 
 mod chat;
+mod cold;
 mod effects;
 mod figure;
 mod filters;
@@ -51,7 +53,7 @@ const SCENARIOS: [(&str, &str); 25] = [
     ("e1", "100 groups of 100k: count"),
     ("e2", "100 groups of 100k: count, sum, avg, max"),
     ("e3", "4 groups of 100k: count, sum"),
-    ("f1", "100k events of a stream, from bytes"),
+    ("f1", "100k events of a stream, from disk"),
 ];
 
 #[derive(Debug, Args)]
@@ -183,7 +185,7 @@ pub(crate) fn play(args: &ScenarioArgs) -> Result<String> {
         "e1" => groups::grouped(size, "agent", &few[..1], size.of(3_300)),
         "e2" => groups::grouped(size, "agent", &["count", "sum", "avg", "max"], size.of(3_300)),
         "e3" => groups::grouped(size, "status", &few, size.of(330)),
-        "f1" => filters::cold(size),
+        "f1" => cold::cold(size),
         other => bail!("there is no scenario {other:?}"),
     };
     Ok(serde_json::to_string(&outcome?)?)

@@ -1,7 +1,8 @@
 //! The rows of the scenarios, the same on both sides: `tools/bench/node/live.mjs` makes them, too.
 
 use anyhow::Result;
-use query::{CollectionId, Database, Record, Schema, Tick, Write};
+use query::{CollectionId, Database, Record, Row, Schema, Tick, Write};
+use serde::{Deserialize, Serialize};
 
 const STATUSES: [&str; 4] = ["pending", "running", "done", "failed"];
 
@@ -89,6 +90,18 @@ impl Job {
         self.status == "pending"
     }
 
+    /// The same job as a row of its own type.
+    pub(super) fn row(&self) -> JobRow {
+        JobRow {
+            id: self.id.clone(),
+            status: self.status.into(),
+            agent: format!("agent-{}", self.number % 100),
+            priority: self.priority as u64,
+            attempt: self.attempt as u64,
+            payload: format!("payload-{}", self.number),
+        }
+    }
+
     pub(super) fn json(&self) -> String {
         let Self { id, status, priority, attempt, number } = self;
         let agent = number % 100;
@@ -97,6 +110,18 @@ impl Job {
             "attempt":{attempt},"payload":"payload-{number}"}}"#
         )
     }
+}
+
+/// A job, for the scenarios b and f.
+#[derive(Clone, Debug, Serialize, Deserialize, Row)]
+#[row(name = "job")]
+pub(super) struct JobRow {
+    pub(super) id: String,
+    pub(super) status: String,
+    pub(super) agent: String,
+    priority: u64,
+    attempt: u64,
+    payload: String,
 }
 
 pub(super) fn count_pending(jobs: &[Job]) -> usize {
