@@ -103,7 +103,9 @@ async fn run(turns: usize, text: &str, answered: usize, pace: Pace) -> (Session,
 
 /// Each turn says this; tells what chunks cost in a hundred turns, at the begin and at the end.
 async fn costs_the_same_each(text: &str) -> [(f64, f64); 3] {
-    let (_session, cost) = run(TURNS, text, 100, Pace::default()).await;
+    // So that the agent reads what it has written while it goes on.
+    let pace = Pace::per_word(Duration::from_millis(1));
+    let (_session, cost) = run(TURNS, text, 100, pace).await;
     assert_eq!((cost.bytes.len(), cost.made.len()), (TURNS, TURNS));
     let sums = |what: &str, all: &[usize]| {
         let sum = |all: &[usize]| all.iter().sum::<usize>() as f64;
