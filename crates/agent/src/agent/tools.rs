@@ -506,7 +506,7 @@ fn turn_of(call_id: &str, row: &ToolCall) -> String {
 }
 
 /// Since when a call is as far as it is, as its row tells.
-fn told_since(row: &ToolCall) -> Option<UnixMs> {
+pub(super) fn told_since(row: &ToolCall) -> Option<UnixMs> {
     let since = match row.status {
         // One that was parked is asked for anew.
         CallStatus::Pending => &row.updated_at,
@@ -521,7 +521,7 @@ fn moment(time: &str) -> Option<UnixMs> {
 
 /// How long a call elsewhere may stay as it is: whoever has it may be dead, and then its claim must
 /// lapse before somebody else begins the next attempt.
-fn patience(row: &ToolCall, time_max: Duration) -> Duration {
+pub(super) fn patience(row: &ToolCall, time_max: Duration) -> Duration {
     let told = row.lease_until.as_deref().zip(row.started_at.as_deref());
     let told = told.and_then(|(until, at)| Some(moment(until)?.since(moment(at)?)));
     let told = told.unwrap_or_default().min(LEASE_BELIEVED_MAX);

@@ -18,7 +18,12 @@ use chat::{
 use sys::{Cancellation, UnixMs};
 use tokio::sync::watch;
 
-use super::{Activity, core::Core, news::News};
+use super::{
+    Activity,
+    core::Core,
+    news::News,
+    tools::{patience, told_since},
+};
 use crate::{
     conversation::{args_of, call_row_id, parts_of, put_answer},
     journal::{Flight, Journal, JournalError, Writes},
@@ -360,14 +365,9 @@ impl Work<'_> {
     /// When it goes on at the latest, even if nobody answers.
     fn waits_until(&self) -> Option<UnixMs> {
         let others = self.calls.values().filter_map(|row| {
-            let since = match row.status {
-                CallStatus::Pending => Some(&row.updated_at),
-                CallStatus::Executing => row.started_at.as_ref().or(Some(&row.updated_at)),
-                _ => None,
-            };
-            let since: wire::Timestamp = since?.parse().ok()?;
+            let is_open = matches!(row.status, CallStatus::Pending | CallStatus::Executing);
             let time_max = self.machine.tools().get(&row.name)?.spec().time_max;
-            Some(UnixMs::new(since.unix_ms()).plus(time_max))
+            Some(told_since(row).filter(|_| is_open)?.plus(patience(row, time_max)))
         });
         others.chain(self.deadline).min()
     }

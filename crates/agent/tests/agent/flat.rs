@@ -97,11 +97,13 @@ async fn run(turns: usize, text: &str, answered: usize, pace: Pace) -> (Session,
     session.say("m1", "go").await;
     assert_eq!(session.outcome().await, (GenerationStatus::Completed, None));
     agent.stop().await.unwrap();
-    let cost = cost(&session, &sampler.samples.lock()).await;
+    let samples = std::mem::take(&mut *sampler.samples.lock());
+    let cost = cost(&session, &samples).await;
     (session, cost)
 }
 
 /// Each turn says this; tells what chunks cost in a hundred turns, at the begin and at the end.
+#[expect(clippy::print_stdout, reason = "figures that whoever asks for them should see")]
 async fn costs_the_same_each(text: &str) -> [(f64, f64); 3] {
     // So that the agent reads what it has written while it goes on.
     let pace = Pace::per_word(Duration::from_millis(1));

@@ -80,7 +80,7 @@ fn rows_of_rows_do_not_double_for_ever() {
             )
         });
         let rows = db.once(&Query::from_json(&json).unwrap()).unwrap();
-        assert!(serde_json::to_string(&rows[0].record.column(0).into_owned()).is_ok());
+        assert!(serde_json::to_string(&rows[0].record.column(0)).is_ok());
         let bytes = rows[0].record.column(0).to_string().len();
         assert!(bytes <= 4 * query::caps::VALUE_BYTES_MAX, "{bytes}");
     }
