@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use query::{Change, Key, QueryId};
 use tokio::sync::Notify;
 
-use crate::db::Db;
+use crate::{db::Db, error::DbError};
 
 /// What changed in a query, merged for as long as nobody takes it: it never holds more than the
 /// rows that differ, and never half a tick.
@@ -61,6 +61,8 @@ struct Merged {
     changes: BTreeMap<u64, Dated>,
     places: HashMap<Key, u64, FixedState>,
     count: u64,
+    /// Its query has come to its bound, so nothing follows.
+    is_stopped: bool,
 }
 
 impl Pending {
@@ -72,18 +74,29 @@ impl Pending {
     }
 
     pub(crate) fn take(&self) -> Vec<Dated> {
-        let merged = std::mem::take(&mut *self.merged.lock());
+        let mut merged = self.merged.lock();
+        let is_stopped = merged.is_stopped;
+        let merged = std::mem::replace(&mut *merged, Merged { is_stopped, ..Merged::default() });
         let differs = |dated: &Dated| dated.change.old != dated.change.new;
         merged.changes.into_values().filter(differs).collect()
     }
 
-    /// Waits for changes; there is at least one.
-    pub(crate) async fn next(&self) -> Vec<Dated> {
+    /// Nothing follows any more.
+    pub(crate) fn stop(&self) {
+        self.merged.lock().is_stopped = true;
+        self.news.notify_one();
+    }
+
+    /// Waits for changes; there is at least one. None if nothing follows.
+    pub(crate) async fn next(&self) -> Option<Vec<Dated>> {
         loop {
             let news = self.news.notified();
             let changes = self.take();
             if !changes.is_empty() {
-                return changes;
+                return Some(changes);
+            }
+            if self.merged.lock().is_stopped {
+                return None;
             }
             news.await;
         }
@@ -120,9 +133,18 @@ pub struct Changes<R> {
 }
 
 impl<R> Changes<R> {
-    /// Waits for the next changes.
+    /// Waits for the next changes; for ever, if its query was stopped ([`Self::failure`]).
     pub async fn next(&mut self) -> Vec<Change> {
-        self.pending.next().await.into_iter().map(|dated| dated.change).collect()
+        let Some(changes) = self.pending.next().await else {
+            return std::future::pending().await;
+        };
+        changes.into_iter().map(|dated| dated.change).collect()
+    }
+
+    /// Why its query was stopped, if it was: it remembered more than it may.
+    #[must_use]
+    pub fn failure(&self) -> Option<DbError> {
+        self.db.failure(self.query)
     }
 
     /// What has changed and was not taken yet.

@@ -287,6 +287,12 @@ impl Db {
         OpenTransaction::new(self.clone())
     }
 
+    /// Sets what each live query may remember, in bytes, roughly. One that outgrows it is stopped
+    /// ([`LiveQuery::failure`]), and all others go on.
+    pub fn bound_queries(&self, bytes_max: usize) {
+        self.shared.inner.lock().database.bound_queries(bytes_max);
+    }
+
     /// Where it has time, chance and tasks from.
     #[must_use]
     pub fn sys(&self) -> &Sys {
@@ -351,6 +357,11 @@ impl Db {
             .iter()
             .filter_map(|(id, name)| inner.tables.get(id)?.demands.as_ref()?.status(name));
         tables.chain(subsets).collect()
+    }
+
+    /// Why a query was stopped, if it was.
+    pub(crate) fn failure(&self, query: QueryId) -> Option<DbError> {
+        self.look(|database| database.failure(query).cloned().map(DbError::Query))
     }
 
     /// Looks at the database for a moment.
@@ -455,6 +466,12 @@ impl Inner {
             }
             if let Some(pending) = self.pending.get(&query) {
                 pending.push(changes.into_iter().map(|change| Dated::new(change, tick)));
+            }
+        }
+        for (query, error) in published.stopped {
+            tracing::error!(%error, "a live query is stopped");
+            if let Some(pending) = self.pending.get(&query) {
+                pending.stop();
             }
         }
     }

@@ -69,10 +69,11 @@ pub use outbox::{Delivery, Outbox, OutboxBuilder, OutboxState, OutboxStatus};
 pub use pace::{Pace, PacedAction};
 pub use query::row::{Field, Row};
 pub use query::{
-    Change, ChangeKind, Column, ColumnDef, Columns, Dynamic, Expr, Find, Key, Kind,
+    Case, Change, ChangeKind, Column, ColumnDef, Columns, Dynamic, Expr, Find, Key, Kind,
     LiveField as Field, LiveRow as Row, Order, Origin, Query, QueryError, Schema, Subset, Value,
-    WriteError, avg, collect, count, count_distinct, count_rows, from, from_as, from_query,
-    include, include_one, include_text, max, meta, min, sum, union_all,
+    WriteError, all, any, avg, collect, concat, count, count_distinct, count_rows, from, from_as,
+    from_query, include, include_one, include_text, list, max, meta, min, object, sum, union_all,
+    when,
 };
 pub use retry::Retry;
 pub use row_ref::RowRef;

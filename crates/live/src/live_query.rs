@@ -55,12 +55,19 @@ impl<R> LiveQuery<R> {
     /// asks of those that load on demand has come.
     ///
     /// # Errors
-    /// What a source says, if it has given up.
+    /// What a source says, if it has given up; why the query was stopped, if it was.
     pub async fn ready(&self) -> Result<(), DbError> {
         for status in self.db.statuses(self.id, &self.query) {
             settled(status).await?;
         }
-        Ok(())
+        self.failure().map_or(Ok(()), Err)
+    }
+
+    /// Why it was stopped, if it was: it remembered more than it may ([`Db::bound_queries`]). It
+    /// has no rows then; all others go on.
+    #[must_use]
+    pub fn failure(&self) -> Option<DbError> {
+        self.db.failure(self.id)
     }
 
     /// How it is kept up to date, for people.

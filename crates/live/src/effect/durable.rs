@@ -92,6 +92,8 @@ struct Replay {
     position: u64,
     /// Messages since the acker was told so; cursors do not count, or they would call for others.
     passed: usize,
+    /// Its query has come to its bound.
+    is_stopped: bool,
     /// What the effect has handlers for.
     kinds: Vec<ChangeKind>,
     sys: Sys,
@@ -157,6 +159,7 @@ impl Replay {
             ready,
             position: 0,
             passed: 0,
+            is_stopped: false,
             kinds,
             sys: sys.clone(),
         };
@@ -173,6 +176,10 @@ impl Replay {
         let writes = self.reader.tick(tick, &mut self.database);
         match self.database.apply(writes) {
             Ok(published) => {
+                self.is_stopped |= !published.stopped.is_empty();
+                for (_, error) in published.stopped {
+                    tracing::error!(effect = %self.effect, %error, "a durable effect ends");
+                }
                 let own = published.queries.into_iter().filter(|(query, _)| *query == self.query);
                 self.ready.extend(own.map(|(_, changes)| (tick.first.get(), changes)));
             }
@@ -217,6 +224,9 @@ impl<R: Send + 'static> Feed<R> for Replay {
                 if !events.is_empty() {
                     return Some(events);
                 }
+            }
+            if self.is_stopped {
+                return None;
             }
             if self.passed > CURSOR_LAG_MAX {
                 self.acker.room().await?.passed(self.position);

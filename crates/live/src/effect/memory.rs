@@ -36,7 +36,7 @@ impl Memory {
 
 impl<R: Send + 'static> Feed<R> for Memory {
     async fn next(&mut self) -> Option<Vec<Event<R>>> {
-        let changes = self.pending.next().await;
+        let changes = self.pending.next().await?;
         self.count += 1;
         let event = |Dated { change, position }| match position {
             Some(position) => Event::new(&SmolStr::default(), position, change),

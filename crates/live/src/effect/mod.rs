@@ -256,8 +256,8 @@ impl Effect {
         self.task.join().await;
     }
 
-    /// Waits until the effect has ended by itself: its database is gone, its stream is closed, or
-    /// another runner has taken a durable one over.
+    /// Waits until the effect has ended by itself: its database is gone, its stream is closed,
+    /// another runner has taken a durable one over, or its query has come to its bound.
     pub async fn ended(self) {
         self.task.join().await;
     }
