@@ -420,7 +420,10 @@ fn responses_whose_whole_leaves_something_out_tell_nothing_twice() {
             "arguments": arguments,
         })
     };
-    let message = |id: &str| json!({ "type": "message", "id": id, "content": [{ "type": "output_text", "text": "Hi" }] });
+    let message = |id: &str| {
+        let content = [json!({ "type": "output_text", "text": "Hi" })];
+        json!({ "type": "message", "id": id, "content": content })
+    };
     let streamed = [
         added(0, json!({ "type": "reasoning", "id": "rs_1" })),
         delta("reasoning_summary_text", 0, "Hm"),

@@ -46,8 +46,8 @@ pub const FORMAT_BYTES_MAX: usize = 1_024;
 /// unknown: `null`.
 pub const PATTERN_LOOKS_MAX: usize = 64;
 
-/// What a live query may remember, in bytes; [`Database::bound_queries`](crate::Database::bound_queries)
-/// sets another bound. One that outgrows it is stopped.
+/// What a live query may remember, in bytes; `Database::bound_queries` sets another bound. One that
+/// outgrows it is stopped.
 pub const QUERY_BYTES_MAX: usize = 1 << 30;
 /// Rows that a join may bring together in one tick. They are all there at once, whatever becomes of
 /// them.

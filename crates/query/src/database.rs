@@ -105,8 +105,8 @@ impl Work {
         self.plan.heap_bytes() + shown
     }
 
-    /// Takes note that so many rows have changed. Weighing takes as long as there are rows, so it is
-    /// done when as many have changed: a query may outgrow its bound by what these have brought.
+    /// Takes note that so many rows have changed. Weighing takes as long as there are rows, so it
+    /// is done when as many have changed: a query may outgrow its bound by what these have brought.
     ///
     /// # Errors
     /// If it remembers more than it may.

@@ -375,8 +375,8 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// Tells the tools that run here that they are over, and gives them a moment to clear away. What
-    /// they answer in it counts.
+    /// Tells the tools that run here that they are over, and gives them a moment to clear away.
+    /// What they answer in it counts.
     async fn wind_up(&mut self, batch: &mut Batch, by: CancelledBy) -> Result<(), Halt> {
         batch.end.cancel();
         while let Some((call_id, mut result)) = batch.running.next().await {

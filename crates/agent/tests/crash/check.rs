@@ -128,8 +128,8 @@ impl Screen {
     }
 }
 
-/// No reader ever sees text twice, or text that goes away: neither one that folds the stream message
-/// by message from its begin, nor one that began to read at any other place of it.
+/// No reader ever sees text twice, or text that goes away: neither one that folds the stream
+/// message by message from its begin, nor one that began to read at any other place of it.
 fn never_doubled(history: &[(String, Told)], last: &BTreeMap<String, String>, what: &str) {
     let strokes: Vec<_> = history.iter().filter_map(|(_, told)| Stroke::of(told)).collect();
     for start in 0..strokes.len() {

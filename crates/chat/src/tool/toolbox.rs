@@ -67,8 +67,8 @@ impl Toolbox {
     /// A box of these.
     ///
     /// # Errors
-    /// If two have one name, or there are more than [`TOOLS_MAX`]; or if one is called like the tool
-    /// that tells of lazy ones, and there are lazy ones.
+    /// If two have one name, or there are more than [`TOOLS_MAX`]; or if one is called like the
+    /// tool that tells of lazy ones, and there are lazy ones.
     pub fn new(tools: impl IntoIterator<Item = Tool>) -> Result<Self, BadToolbox> {
         let mut by_name = BTreeMap::new();
         for tool in tools {

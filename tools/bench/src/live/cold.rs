@@ -67,7 +67,6 @@ async fn write(sys: &Sys, data: &Path, address: &Address, jobs: &[Job]) -> Resul
 
 fn event(number: usize, job: &Job) -> String {
     let (key, value, txid) = (&job.id, job.json(), number / 8);
-    format!(
-        r#"{{"type":"job","key":"{key}","value":{value},"headers":{{"operation":"insert","txid":"{txid}"}}}}"#
-    )
+    let headers = format!(r#"{{"operation":"insert","txid":"{txid}"}}"#);
+    format!(r#"{{"type":"job","key":"{key}","value":{value},"headers":{headers}}}"#)
 }

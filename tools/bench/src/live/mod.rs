@@ -6,8 +6,8 @@
 //!
 //! Reading order: [`Contest`] plays the rounds, [`play`] is what our process does, [`sample`] the
 //! rows, [`figure`] what is measured; the scenarios are in [`filters`], [`effects`], [`ordered`],
-//! [`chat`], [`groups`] and [`cold`]. Effects and the cold start are those of `live`, with its tasks;
-//! all others are the engine's own, without any.
+//! [`chat`], [`groups`] and [`cold`]. Effects and the cold start are those of `live`, with its
+//! tasks; all others are the engine's own, without any.
 
 mod chat;
 mod cold;

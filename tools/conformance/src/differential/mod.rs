@@ -33,9 +33,9 @@
 //!
 //! The left side is believed only where it agrees with itself. Some queries of @tanstack/db 0.15.2
 //! go wrong over time, joins of a collection with itself above all: asked anew, it finds other
-//! rows. If these are what our side has, the left side is not believed about that query any more, and
-//! the verdict names it; so it may be with a few queries of a hundred. Our side is never excused: in
-//! the end it must find what it has kept, whatever the left side has.
+//! rows. If these are what our side has, the left side is not believed about that query any more,
+//! and the verdict names it; so it may be with a few queries of a hundred. Our side is never
+//! excused: in the end it must find what it has kept, whatever the left side has.
 //!
 //! # Agreed deviations
 //!
