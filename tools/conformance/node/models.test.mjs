@@ -33,13 +33,16 @@ const deviations = {
     reason: "it repeats what the server says, which the calls belie",
   },
   "ollama: malformed": {
-    expected: { error: "malformed" },
+    expected: { error: "malformed", text: "Hello from the model." },
     reason: "it passes over a line that is no JSON and shows what is left as the whole answer",
   },
 }
 
 // What the server says once calls have their answers.
 const goodbye = "Hello from the model.\n\n  Bye."
+
+// What the machine says to a model whose answer does not fit.
+const complaint = /Your answer does not fit the schema: .* and nothing else\./s
 
 // How much memory reading far too much may take.
 const peakBytesMax = 48 << 20
@@ -50,7 +53,7 @@ const [url] = await once(createInterface({ input: server.stdout }), "line")
 
 async function ours(...words) {
   const options = { maxBuffer: 64 << 20 }
-  const { stdout } = await promisify(execFile)(process.env.CONFORMANCE_MODELS_DRIVER, [url, ...words], options)
+  const { stdout } = await promisify(execFile)(process.env.CONFORMANCE_MODELS_DRIVER, words, options)
   const runs = []
   let events = []
   for (const line of stdout.trim().split("\n").map((line) => JSON.parse(line))) {
@@ -63,11 +66,13 @@ async function ours(...words) {
   return runs
 }
 
-const runs = await ours("--events")
+const runs = await ours(url, "--events")
+// Runs that no wire leads to: decisions, interrupts, stops, repairs, progress, subagents.
+const plays = await ours("--plays")
 
 describe("an SDK and we read the same:", () => {
   test.each(runs)("$name", async ({ name, line }) => {
-    const { provider, scenario } = line
+    const { provider, scenario } = line.sdk ?? line
     const sdk = await ask(url, provider, scenario)
     const deviation = deviations[name]
     const expected = { ...sdk, ...deviation?.expected }
@@ -77,31 +82,61 @@ describe("an SDK and we read the same:", () => {
     const differs = ([field, value]) => sdk[field] !== value
     if (deviation) expect(Object.entries(deviation.expected).some(differs), both).toBe(true)
     expect(line.error, both).toBe(expected.error)
-    if (expected.error) return
+    // What was shown before an answer broke off is shown by both.
+    const partly = ["text", "thinking", "calls"]
+    if (expected.error) return partly.forEach((field) => expect(line[field], both).toEqual(expected[field]))
     for (const field of ["text", "thinking", "signature", "calls", "ran", "usage"])
       expect(line[field], both).toEqual(expected[field])
     if (expected.stop) expect(line.stop, both).toBe(expected.stop)
     // Our answers to calls were such that the server went on.
-    expect(line.after, both).toBe(line.calls.length ? goodbye : null)
+    if (!line.output) expect(line.after, both).toBe(line.calls.length ? goodbye : null)
+    else expect(line.output, both).toEqual(JSON.parse(sdk.text))
   })
 })
 
 describe("AG-UI and TanStack understand the events of", () => {
   test.each(runs)("$name", ({ line, events }) => {
     expect(line.broken).toBe(null)
-    for (const event of events) {
-      const verdict = EventSchemas.safeParse(event)
-      expect(verdict.success, `${JSON.stringify(event)}\n${verdict.error}`).toBe(true)
-    }
-    const last = events.at(-1).type
-    expect(last).toBe(line.error ? "RUN_ERROR" : "RUN_FINISHED")
-    if (line.error) return
+    validate(events)
+    expect(ends(events)).toEqual([line.error ? "error" : "success"])
     const folded = fold(events)
     expect(folded.text).toBe(line.text + (line.after ?? ""))
+    if (line.error) return
     expect(folded.thinking).toBe(line.thinking)
     expect(folded.calls).toEqual(line.calls)
   })
+
+  test.each(plays)("$name", ({ line, events }) => {
+    expect(line.broken).toBe(null)
+    validate(events)
+    expect(ends(events)).toEqual(line.ends)
+    const folded = fold(events)
+    // Its processor takes a developer, who asks for a better answer, for the assistant.
+    const asked = events.some((event) => event.role === "developer")
+    expect(complaint.test(folded.text)).toBe(asked)
+    expect(folded.text.replace(complaint, "")).toBe(line.text)
+    expect(folded.calls).toEqual(line.calls)
+  })
 })
+
+// As AG-UI's own schemas have them.
+function validate(events) {
+  for (const event of events) {
+    const verdict = EventSchemas.safeParse(event)
+    expect(verdict.success, `${JSON.stringify(event)}\n${verdict.error}`).toBe(true)
+  }
+}
+
+// How each run ends; a run has one end, and nothing follows it but another run.
+function ends(events) {
+  const ends = []
+  events.forEach((event, at) => {
+    if (event.type !== "RUN_FINISHED" && event.type !== "RUN_ERROR") return
+    expect([undefined, "RUN_STARTED"]).toContain(events[at + 1]?.type)
+    ends.push(event.type === "RUN_ERROR" ? "error" : event.outcome.type)
+  })
+  return ends
+}
 
 // As TanStack's client takes what comes over a connection.
 function fold(events) {
@@ -124,7 +159,7 @@ function fold(events) {
 describe("an answer that is far too long is cut, and takes little memory:", () => {
   const wires = ["openai-chat", "openai-responses", "anthropic", "gemini", "ollama"]
   test.each(wires.flatMap((wire) => [[wire, "huge"], [wire, "huge-frame"]]))("%s: %s", async (wire, scenario) => {
-    const [{ line }] = await ours(wire, scenario)
+    const [{ line }] = await ours(url, wire, scenario)
     expect(line.error).toBe("too-large")
     if (scenario === "huge") expect(line.shownBytes).toBeGreaterThan(1 << 20)
     if (line.peakBytes !== null) expect(line.peakBytes).toBeLessThan(peakBytesMax)

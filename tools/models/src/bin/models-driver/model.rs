@@ -8,12 +8,15 @@ use models::{Scenario, Wire};
 use providers::{Anthropic, Gemini, Key, Ollama, OpenAi, TransportSettings};
 use sys::Sys;
 
+use crate::run::Manner;
+
 /// The model that plays this scenario.
 pub(crate) fn model(
     sys: &Sys,
     url: &str,
     wire: Wire,
     scenario: Scenario,
+    manner: Manner,
 ) -> Result<Arc<dyn Model>> {
     let name = scenario.name();
     let key = Key::new("key-of-the-fixture");
@@ -24,6 +27,9 @@ pub(crate) fn model(
     };
     let openai = format!("{url}/openai/v1");
     Ok(match wire {
+        Wire::Chat if manner.is_compatible() => {
+            OpenAi::compatible(name, openai).key(key).settings(settings).build(sys)?
+        }
         Wire::Chat => OpenAi::chat(name).base_url(openai).key(key).settings(settings).build(sys)?,
         Wire::Responses => {
             OpenAi::responses(name).base_url(openai).key(key).settings(settings).build(sys)?

@@ -16,6 +16,27 @@ use sys::Cancellation;
 
 use crate::line::Said;
 
+/// How a scenario is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Manner {
+    Plain,
+    /// With tools, also where an answer by a schema is wanted.
+    WithTools,
+    /// As one asks whoever only speaks like OpenAI.
+    Compatible,
+    CompatibleWithTools,
+}
+
+impl Manner {
+    pub(crate) const fn is_compatible(self) -> bool {
+        matches!(self, Self::Compatible | Self::CompatibleWithTools)
+    }
+
+    const fn has_tools(self) -> bool {
+        matches!(self, Self::WithTools | Self::CompatibleWithTools)
+    }
+}
+
 /// What came of a run.
 pub(crate) struct Ran {
     pub(crate) line: Value,
@@ -23,7 +44,12 @@ pub(crate) struct Ran {
 }
 
 /// Runs a turn of the model, and another after answers to its calls.
-pub(crate) async fn run(model: &dyn Model, wire: Wire, scenario: Scenario) -> Result<Ran> {
+pub(crate) async fn run(
+    model: &dyn Model,
+    wire: Wire,
+    scenario: Scenario,
+    manner: Manner,
+) -> Result<Ran> {
     let message = Message::text("m1", Role::User, "What is the weather in Oslo?");
     let start = Start {
         thread_id: "thread".into(),
@@ -32,7 +58,7 @@ pub(crate) async fn run(model: &dyn Model, wire: Wire, scenario: Scenario) -> Re
         ..Start::default()
     };
     let mut turns = Vec::new();
-    let (mut machine, mut events) = Machine::start(plan(model, scenario)?, start)?;
+    let (mut machine, mut events) = Machine::start(plan(model, scenario, manner)?, start)?;
     let done = loop {
         match machine.next_step() {
             Step::CallModel(request) => {
@@ -76,6 +102,18 @@ pub(crate) async fn run(model: &dyn Model, wire: Wire, scenario: Scenario) -> Re
     let broken = broken(&events, &machine, said, error.is_some());
     let mut line = said.line(wire, scenario, error, broken.as_deref());
     line["after"] = json!(turns.get(1).map(|said| &said.text));
+    if let Done::Finished { output: Some(output), .. } = &done {
+        line["output"] = output.clone();
+    }
+    if manner != Manner::Plain {
+        line["sdk"] = json!({"provider": wire.name(), "scenario": scenario.name()});
+    }
+    if manner.is_compatible() {
+        line["provider"] = json!("openai-compatible");
+    }
+    if manner.has_tools() {
+        line["scenario"] = json!(format!("{scenario}-with-tools"));
+    }
     Ok(Ran { line, events })
 }
 
@@ -102,7 +140,7 @@ pub(crate) async fn read_huge(model: &dyn Model, wire: Wire, scenario: Scenario)
     Ok(Ran { line, events: Vec::new() })
 }
 
-fn plan(model: &dyn Model, scenario: Scenario) -> Result<Plan> {
+fn plan(model: &dyn Model, scenario: Scenario, manner: Manner) -> Result<Plan> {
     let schema = json!({
         "type": "object",
         "properties": {
@@ -116,7 +154,9 @@ fn plan(model: &dyn Model, scenario: Scenario) -> Result<Plan> {
     let (tools, output) = match scenario {
         Scenario::Structured => {
             let spec = OutputSpec { name: "weather".into(), schema };
-            (Toolbox::default(), Some(Output::new(spec, model.abilities().structured)?))
+            let tools =
+                if manner.has_tools() { Toolbox::new(tools()?)? } else { Toolbox::default() };
+            (tools, Some(Output::new(spec, model.abilities().structured)?))
         }
         _ => (Toolbox::new(tools()?)?, None),
     };
