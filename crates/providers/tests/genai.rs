@@ -12,7 +12,7 @@ use chat::{
 };
 use common::{Reply, SSE_HEAD, Server, ask, hello, refusal, sse, text};
 use futures_util::StreamExt as _;
-use providers::{GenAi, Key, TransportSettings, by_name};
+use providers::{GenAi, Key, SIGNATURE_MARK, TransportSettings, by_name};
 use serde_json::json;
 use sys::{Cancellation, Sys};
 
@@ -144,6 +144,35 @@ async fn a_conversation_with_calls_goes_out_in_the_words_of_the_provider() {
     assert_eq!(body["tools"][0]["function"]["parameters"]["properties"], schema["properties"]);
     assert_eq!((&body["tool_choice"], &body["user"]), (&json!("required"), &json!("u1")));
     assert_eq!((&body["temperature"], &body["max_tokens"]), (&json!(0.5), &json!(99)));
+}
+
+#[tokio::test]
+async fn a_signature_of_another_provider_is_not_sent() {
+    let thought = |text: &str, signature: &str| {
+        let signature = Some(signature.to_owned());
+        Part::Thinking(Thinking { text: text.to_owned(), signature, redacted: false })
+    };
+    let parts = vec![
+        thought("theirs", &format!("{SIGNATURE_MARK}anthropic:foreign")),
+        thought("ours", &format!("{SIGNATURE_MARK}genai-anthropic:own")),
+        Part::from("Well.".to_owned()),
+    ];
+    let messages = [
+        Message::text("u", Role::User, "Hello"),
+        Message::new("a", Role::Assistant, parts),
+        Message::text("v", Role::User, "Go on."),
+    ];
+    let messages = messages.map(Arc::new).to_vec();
+    let server = Server::start(vec![Reply::Bytes(refusal("400 Bad Request", "", "{}"))]).await;
+    let model = GenAi::new("anthropic::claude").base_url(format!("{}/v1", server.url));
+    let model = model.key(Key::new("sk-very-secret")).settings(once()).build(&Sys::real()).unwrap();
+    let (_, error) = ask(&*model, Arc::new(Request { messages, ..Request::default() })).await;
+    assert!(error.is_some());
+    let body = server.seen()[0].body.to_string();
+    for odd in [SIGNATURE_MARK, "foreign", "theirs"] {
+        assert!(!body.contains(odd), "{odd}: {body}");
+    }
+    assert!(body.contains("Well."), "{body}");
 }
 
 #[tokio::test]

@@ -137,6 +137,13 @@ impl Driver {
             };
             let input = match streamed {
                 Some(Ok(event)) => Input::Model(event),
+                // The model may hear of it first; that does not make it a failure.
+                Some(Err(error))
+                    if error.kind == ModelErrorKind::Cancelled
+                        && self.cancellation.is_cancelled() =>
+                {
+                    return self.cancel(machine, None).await;
+                }
                 Some(Err(error)) => break Input::ModelFailed(error),
                 None => break Input::ModelEnded,
             };

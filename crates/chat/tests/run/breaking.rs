@@ -16,6 +16,7 @@ use chat::{
 use futures_util::{FutureExt as _, future::BoxFuture, stream};
 use serde_json::{Value, json};
 use sys::{Cancellation, Sys};
+use tokio::sync::Notify;
 
 use super::{Line, ask, call, names, text};
 
@@ -219,6 +220,46 @@ async fn whoever_else_panics_fails_the_run_with_one_end() {
         assert!(matches!(done, Some(Done::Failed(Failure::Panicked { .. }))), "{done:?}");
         assert_eq!(heard.last().unwrap(), "failed: panicked");
     }
+}
+
+/// Stops the run that asks it, and says so before the run can notice.
+#[derive(Debug)]
+struct Stopper(ModelName, Arc<Mutex<Option<chat::Run>>>, Arc<Notify>);
+
+impl Model for Stopper {
+    fn name(&self) -> &ModelName {
+        &self.0
+    }
+
+    fn abilities(&self) -> Abilities {
+        Abilities { structured: Structured::Prompted }
+    }
+
+    fn call(&self, _: Arc<Request>, cancellation: Cancellation) -> ModelStream {
+        let (slot, done) = (Arc::clone(&self.1), Arc::clone(&self.2));
+        let stream = async move {
+            while slot.lock().unwrap().is_none() {
+                tokio::task::yield_now().await;
+            }
+            slot.lock().unwrap().as_ref().unwrap().cancel();
+            assert!(cancellation.is_cancelled());
+            done.notify_one();
+            Err(ModelError::new("stopper", ModelErrorKind::Cancelled, "nobody waits"))
+        };
+        stream::once(stream).boxed()
+    }
+}
+
+#[tokio::test]
+async fn a_model_that_hears_first_of_the_end_has_not_failed() {
+    let (slot, done) = (Arc::new(Mutex::new(None)), Arc::new(Notify::new()));
+    let name = ModelName { provider: "stopper".into(), model: "m".into() };
+    let model = Stopper(name, Arc::clone(&slot), Arc::clone(&done));
+    let run = chat(Arc::new(model)).user("Hi").stream(&Sys::real()).unwrap();
+    *slot.lock().unwrap() = Some(run);
+    done.notified().await;
+    let run = slot.lock().unwrap().take().unwrap();
+    assert_eq!(run.finish().await.done, Some(Done::Cancelled { reason: None }));
 }
 
 #[tokio::test]

@@ -8,13 +8,13 @@ use futures_util::StreamExt as _;
 use sys::Cancellation;
 
 use super::{
-    Shared,
+    PROVIDER, Shared,
     events::{Reader, broke_off},
     failed,
     failure::meaning,
     request::encode,
 };
-use crate::transport::pause;
+use crate::transport::{Marked, only_of, pause};
 
 /// One call of a model.
 pub(super) struct Call {
@@ -25,6 +25,7 @@ pub(super) struct Call {
     since: Duration,
     attempts: u32,
     phase: Phase,
+    marked: Marked,
 }
 
 enum Phase {
@@ -44,7 +45,9 @@ impl Call {
         cancellation: Cancellation,
     ) -> Self {
         let since = shared.sys.clock.elapsed();
-        Self { shared, request, cancellation, since, attempts: 0, phase: Phase::Asking }
+        let request = only_of(&signer(&shared), request);
+        let (attempts, phase, marked) = (0, Phase::Asking, Marked::default());
+        Self { shared, request, cancellation, since, attempts, phase, marked }
     }
 
     /// The events that come next; none after the last.
@@ -62,6 +65,8 @@ impl Call {
             }
             end = self.advance(&mut events) => end,
         };
+        let signer = signer(&self.shared);
+        events.iter_mut().for_each(|event| self.marked.mark(&signer, event));
         let mut batch: Batch = events.into_iter().map(Ok).collect();
         if let Err(mut error) = end {
             // What it holds of the connection goes with it.
@@ -127,6 +132,11 @@ impl Call {
         self.phase = Phase::Asking;
         Ok(())
     }
+}
+
+/// Who signs: one of the many that are reached through `genai`.
+fn signer(shared: &Shared) -> String {
+    format!("{PROVIDER}-{}", shared.kind.as_lower_str())
 }
 
 async fn open(shared: &Shared, request: &Request) -> Result<Box<Answer>, ModelError> {

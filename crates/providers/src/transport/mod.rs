@@ -19,10 +19,10 @@ use futures_util::{StreamExt as _, stream};
 use sys::{Cancellation, Sys};
 
 pub(crate) use self::retry::pause;
+pub(crate) use self::signed::{Marked, only_of};
 use self::{
     answer::{Answer, Progress},
     http::{Failed, Http},
-    signed::{Marked, only_of},
 };
 #[cfg(feature = "genai")]
 pub(crate) use self::{retry::retry_after, settings::base_url};

@@ -13,13 +13,13 @@ pub const SIGNATURE_MARK: &str = "headwater-signed:";
 
 /// Marks the signatures of one answer.
 #[derive(Debug, Default)]
-pub(super) struct Marked {
+pub(crate) struct Marked {
     /// Blocks whose signature has begun: it may come in pieces.
     begun: BTreeSet<Block>,
 }
 
 impl Marked {
-    pub(super) fn mark(&mut self, provider: &str, event: &mut ModelEvent) {
+    pub(crate) fn mark(&mut self, provider: &str, event: &mut ModelEvent) {
         match event {
             ModelEvent::Open { block, .. } => {
                 self.begun.remove(block);
@@ -35,7 +35,7 @@ impl Marked {
 }
 
 /// The request with the signatures of this provider as it gave them, and none of others.
-pub(super) fn only_of(provider: &str, mut request: Arc<Request>) -> Arc<Request> {
+pub(crate) fn only_of(provider: &str, mut request: Arc<Request>) -> Arc<Request> {
     let is_marked = |message: &Message| message.parts.iter().any(is_marked);
     if !request.messages.iter().any(|message| is_marked(message)) {
         return request;
