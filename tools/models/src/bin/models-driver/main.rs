@@ -32,7 +32,7 @@ fn main() -> Result<()> {
     runtime.block_on(async {
         let sys = Sys::real();
         if words == ["--plays"] {
-            return plays::plays(&sys).await?.into_iter().try_for_each(|ran| show(ran, true));
+            return plays::plays(&sys).await?.into_iter().try_for_each(|ran| show(&ran, true));
         }
         let (url, asked) = match words.as_slice() {
             [url] => (url, every()),
@@ -51,13 +51,13 @@ fn main() -> Result<()> {
         });
         let mut runs = stream::iter(runs).buffered(RUNS_AT_ONCE);
         while let Some(ran) = runs.next().await {
-            show(ran?, shows_events)?;
+            show(&ran?, shows_events)?;
         }
         Ok(())
     })
 }
 
-fn show(ran: Ran, shows_events: bool) -> Result<()> {
+fn show(ran: &Ran, shows_events: bool) -> Result<()> {
     for event in ran.events.iter().filter(|_| shows_events) {
         println!("{}", serde_json::to_string(event)?);
     }

@@ -50,7 +50,7 @@ impl Play {
         Self { name, script: script.into(), text, calls, ends, set: |chat| chat, answer: None }
     }
 
-    fn calls(mut self, name: &str, arguments: Value) -> Self {
+    fn calls(mut self, name: &str, arguments: &Value) -> Self {
         self.calls = json!([{ "name": name, "arguments": arguments }]);
         self
     }
@@ -102,9 +102,9 @@ fn talks() -> Vec<Play> {
     vec![
         Play::new("text", [Turn::new().think("Hm.").text("Hello there.")], "Hello there."),
         Play::new("progress", [weather(), Turn::new().text("Cold.")], "Cold.")
-            .calls("weather", json!({ "city": "Oslo" })),
+            .calls("weather", &json!({ "city": "Oslo" })),
         Play::new("failed", [broken(), Turn::new().text("Pity.")], "Pity.")
-            .calls("breaks", json!({})),
+            .calls("breaks", &json!({})),
         Play::new("fails", [Turn::new().text("Well").disconnect()], "Well").ends(&["error"]),
         Play::new("cancelled", [slow()], "Well").ends(&["cancelled"]),
         Play::new("subagents", [Turn::new().text("Done.")], "Looking.Done.")
@@ -114,7 +114,7 @@ fn talks() -> Vec<Play> {
 
 fn decisions() -> Vec<Play> {
     let pay = || [Turn::new().call("pay", json!({ "amount": 9 })), Turn::new().text("Settled.")];
-    let play = |name| Play::new(name, pay(), "Settled.").calls("pay", json!({ "amount": 9 }));
+    let play = |name| Play::new(name, pay(), "Settled.").calls("pay", &json!({ "amount": 9 }));
     let screen = [Turn::new().call("screen", json!({})), Turn::new().text("Seen.")];
     let waits = &["interrupt", "success"][..];
     vec![
@@ -134,7 +134,7 @@ fn decisions() -> Vec<Play> {
             .answer(|it| vec![it.interrupts[0].approve_with(json!({ "amount": 1 }))]),
         play("interrupt-denied").ends(waits).answer(|it| vec![it.interrupts[0].deny("Not now.")]),
         Play::new("client-tool", screen, "Seen.")
-            .calls("screen", json!({}))
+            .calls("screen", &json!({}))
             .ends(waits)
             .answer(|it| vec![it.interrupts[0].resolve("a wide screen")]),
     ]
@@ -155,14 +155,14 @@ fn outputs() -> Vec<Play> {
         Play::new("repair", [Turn::new().text("Cold."), shaped()], r#"Cold.{"degrees":3}"#)
             .set(with_output),
         Play::new("combined-with-tools", [weather(), shaped()], r#"{"degrees":3}"#)
-            .calls("weather", oslo())
+            .calls("weather", &oslo())
             .set(with_output),
         Play::new(
             "final-with-tools",
             [weather(), Turn::new().text("Cold."), shaped()],
             r#"Cold.{"degrees":3}"#,
         )
-        .calls("weather", oslo())
+        .calls("weather", &oslo())
         .set(with_output),
     ]
 }
