@@ -21,6 +21,7 @@
 
 mod contract;
 mod error;
+mod layer;
 mod ops;
 mod reading;
 mod table;
@@ -39,6 +40,7 @@ pub use error::{
     ProducerFenced, ProducerGap, ReadError, StreamClosed, StreamExists, StreamGone, StreamNotFound,
     StreamSeqConflict, TooManyProducers, TrimError, Unavailable, Unsupported, WatchError,
 };
+pub use layer::Layer;
 pub use memory::MemoryLog;
 pub use ops::{
     Append, Appended, Capabilities, Chunk, Closing, Create, Created, Delete, Fork, Freshness, Head,

@@ -1,7 +1,6 @@
 //! Attempts to break what agents promise.
 
 use std::{
-    fmt,
     future::{Future, pending},
     sync::{
         Arc,
@@ -15,15 +14,11 @@ use agent::rows::{
     Runner, Step, ToolCall, now,
 };
 use chat::{ModelErrorKind, Strategy, Tool, ToolContext};
-use log::{
-    Answer, Append, AppendError, Appended, Capabilities, Create, CreateError, Created, Delete,
-    DeleteError, Fork, ForkError, Head, HeadError, List, ListError, Log, Page, ReadError,
-    TrimError, Unavailable, Watch, WatchError,
-};
+use log::{Answer, Append, AppendError, Appended, Layer, Log, Unavailable};
 use parking_lot::Mutex;
 use providers::scripted::{Fail, Order, Pace, Say, Scripted, Turn};
 use serde_json::{Value, json};
-use wire::{Address, Glob, Offset, ReadFrom};
+use wire::Address;
 
 use crate::{
     support::{AGENT, Session},
@@ -40,36 +35,15 @@ async fn soon<T>(what: impl Future<Output = T>) -> T {
 }
 
 /// A log whose first appends do not get through.
+#[derive(Debug)]
 struct Flaky {
     inner: Arc<dyn Log>,
     failures: AtomicUsize,
 }
 
-impl fmt::Debug for Flaky {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Flaky")
-    }
-}
-
-impl Log for Flaky {
-    fn capabilities(&self) -> Capabilities {
-        self.inner.capabilities()
-    }
-
-    fn create<'a>(
-        &'a self,
-        address: &'a Address,
-        create: Create,
-    ) -> Answer<'a, Result<Created, CreateError>> {
-        self.inner.create(address, create)
-    }
-
-    fn fork<'a>(
-        &'a self,
-        address: &'a Address,
-        fork: Fork,
-    ) -> Answer<'a, Result<Created, ForkError>> {
-        self.inner.fork(address, fork)
+impl Layer for Flaky {
+    fn behind(&self) -> &dyn Log {
+        &*self.inner
     }
 
     fn append<'a>(
@@ -83,51 +57,6 @@ impl Log for Flaky {
             return Box::pin(async { Err(Unavailable::Unreachable("no network".into()).into()) });
         }
         self.inner.append(address, append)
-    }
-
-    fn read<'a>(
-        &'a self,
-        address: &'a Address,
-        from: ReadFrom,
-        bytes_max: usize,
-    ) -> Answer<'a, Result<log::Chunk, ReadError>> {
-        self.inner.read(address, from, bytes_max)
-    }
-
-    fn tail<'a>(
-        &'a self,
-        address: &'a Address,
-        after: Offset,
-    ) -> Answer<'a, Result<Head, HeadError>> {
-        self.inner.tail(address, after)
-    }
-
-    fn watch(&self, glob: Glob) -> Result<Watch, WatchError> {
-        self.inner.watch(glob)
-    }
-
-    fn head<'a>(&'a self, address: &'a Address) -> Answer<'a, Result<Head, HeadError>> {
-        self.inner.head(address)
-    }
-
-    fn trim<'a>(
-        &'a self,
-        address: &'a Address,
-        before: Offset,
-    ) -> Answer<'a, Result<Head, TrimError>> {
-        self.inner.trim(address, before)
-    }
-
-    fn delete<'a>(
-        &'a self,
-        address: &'a Address,
-        delete: Delete,
-    ) -> Answer<'a, Result<(), DeleteError>> {
-        self.inner.delete(address, delete)
-    }
-
-    fn list<'a>(&'a self, list: List) -> Answer<'a, Result<Page, ListError>> {
-        self.inner.list(list)
     }
 }
 

@@ -1,6 +1,6 @@
 //! Calls that executors run: who dies, who is late, and what the model is told.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use agent::{
     Asking, LatePolicy, ToolExecutor, ToolExecutorBuilder, ToolExt as _,
@@ -11,16 +11,12 @@ use agent::{
 };
 use chat::{Effect, Tool, ToolContext};
 use live::StreamDb;
-use log::{
-    Answer, Append, AppendError, Appended, Capabilities, Create, CreateError, Created, Delete,
-    DeleteError, Fork, ForkError, Head, HeadError, List, ListError, Log, Page, ReadError,
-    TrimError, Watch, WatchError,
-};
+use log::{Answer, Append, AppendError, Appended, Layer, Log};
 use parking_lot::Mutex;
 use providers::scripted::{Pace, Scripted, Turn};
 use serde_json::{Value, json};
 use tokio::sync::Notify;
-use wire::{Address, Glob, Messages, Offset, ReadFrom};
+use wire::{Address, Messages};
 
 use crate::support::Session;
 
@@ -157,36 +153,15 @@ async fn a_parked_call_that_is_to_be_made_again_has_its_time_again() {
 }
 
 /// A log where somebody else's words stand before the first append that says `cancelled`.
+#[derive(Debug)]
 struct Crossing {
     inner: Arc<dyn Log>,
     before: Mutex<Option<Append>>,
 }
 
-impl fmt::Debug for Crossing {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Crossing")
-    }
-}
-
-impl Log for Crossing {
-    fn capabilities(&self) -> Capabilities {
-        self.inner.capabilities()
-    }
-
-    fn create<'a>(
-        &'a self,
-        address: &'a Address,
-        create: Create,
-    ) -> Answer<'a, Result<Created, CreateError>> {
-        self.inner.create(address, create)
-    }
-
-    fn fork<'a>(
-        &'a self,
-        address: &'a Address,
-        fork: Fork,
-    ) -> Answer<'a, Result<Created, ForkError>> {
-        self.inner.fork(address, fork)
+impl Layer for Crossing {
+    fn behind(&self) -> &dyn Log {
+        &*self.inner
     }
 
     fn append<'a>(
@@ -205,51 +180,6 @@ impl Log for Crossing {
             }
             self.inner.append(address, append).await
         })
-    }
-
-    fn read<'a>(
-        &'a self,
-        address: &'a Address,
-        from: ReadFrom,
-        bytes_max: usize,
-    ) -> Answer<'a, Result<log::Chunk, ReadError>> {
-        self.inner.read(address, from, bytes_max)
-    }
-
-    fn tail<'a>(
-        &'a self,
-        address: &'a Address,
-        after: Offset,
-    ) -> Answer<'a, Result<Head, HeadError>> {
-        self.inner.tail(address, after)
-    }
-
-    fn watch(&self, glob: Glob) -> Result<Watch, WatchError> {
-        self.inner.watch(glob)
-    }
-
-    fn head<'a>(&'a self, address: &'a Address) -> Answer<'a, Result<Head, HeadError>> {
-        self.inner.head(address)
-    }
-
-    fn trim<'a>(
-        &'a self,
-        address: &'a Address,
-        before: Offset,
-    ) -> Answer<'a, Result<Head, TrimError>> {
-        self.inner.trim(address, before)
-    }
-
-    fn delete<'a>(
-        &'a self,
-        address: &'a Address,
-        delete: Delete,
-    ) -> Answer<'a, Result<(), DeleteError>> {
-        self.inner.delete(address, delete)
-    }
-
-    fn list<'a>(&'a self, list: List) -> Answer<'a, Result<Page, ListError>> {
-        self.inner.list(list)
     }
 }
 

@@ -1,22 +1,16 @@
 //! A log that is far away: after so many appends the network to it is gone, until it is back.
 
-use std::{
-    fmt,
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
 };
 
-use log::{
-    Answer, Append, AppendError, Appended, Capabilities, Chunk, Create, CreateError, Created,
-    Delete, DeleteError, Fork, ForkError, Head, HeadError, List, ListError, Log, Page, ReadError,
-    TrimError, Watch, WatchError,
-};
+use log::{Answer, Append, AppendError, Appended, Layer, Log};
 use tokio::sync::watch;
-use wire::{Address, Glob, Offset, ReadFrom};
+use wire::Address;
 
 /// Appends beyond the first ones are on their way until the network is back. Reads get through.
+#[derive(Debug)]
 pub(crate) struct Cut {
     inner: Arc<dyn Log>,
     appends_left: AtomicUsize,
@@ -35,31 +29,9 @@ impl Cut {
     }
 }
 
-impl fmt::Debug for Cut {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Cut")
-    }
-}
-
-impl Log for Cut {
-    fn capabilities(&self) -> Capabilities {
-        self.inner.capabilities()
-    }
-
-    fn create<'a>(
-        &'a self,
-        address: &'a Address,
-        create: Create,
-    ) -> Answer<'a, Result<Created, CreateError>> {
-        self.inner.create(address, create)
-    }
-
-    fn fork<'a>(
-        &'a self,
-        address: &'a Address,
-        fork: Fork,
-    ) -> Answer<'a, Result<Created, ForkError>> {
-        self.inner.fork(address, fork)
+impl Layer for Cut {
+    fn behind(&self) -> &dyn Log {
+        &*self.inner
     }
 
     fn append<'a>(
@@ -75,50 +47,5 @@ impl Log for Cut {
             }
             self.inner.append(address, append).await
         })
-    }
-
-    fn read<'a>(
-        &'a self,
-        address: &'a Address,
-        from: ReadFrom,
-        bytes_max: usize,
-    ) -> Answer<'a, Result<Chunk, ReadError>> {
-        self.inner.read(address, from, bytes_max)
-    }
-
-    fn tail<'a>(
-        &'a self,
-        address: &'a Address,
-        after: Offset,
-    ) -> Answer<'a, Result<Head, HeadError>> {
-        self.inner.tail(address, after)
-    }
-
-    fn watch(&self, glob: Glob) -> Result<Watch, WatchError> {
-        self.inner.watch(glob)
-    }
-
-    fn head<'a>(&'a self, address: &'a Address) -> Answer<'a, Result<Head, HeadError>> {
-        self.inner.head(address)
-    }
-
-    fn trim<'a>(
-        &'a self,
-        address: &'a Address,
-        before: Offset,
-    ) -> Answer<'a, Result<Head, TrimError>> {
-        self.inner.trim(address, before)
-    }
-
-    fn delete<'a>(
-        &'a self,
-        address: &'a Address,
-        delete: Delete,
-    ) -> Answer<'a, Result<(), DeleteError>> {
-        self.inner.delete(address, delete)
-    }
-
-    fn list<'a>(&'a self, list: List) -> Answer<'a, Result<Page, ListError>> {
-        self.inner.list(list)
     }
 }

@@ -1,23 +1,19 @@
 //! A log that does something else now and then.
 
-use std::{
-    fmt,
-    sync::{
-        Arc,
-        atomic::{AtomicU8, AtomicUsize, Ordering},
-    },
+use std::sync::{
+    Arc,
+    atomic::{AtomicU8, AtomicUsize, Ordering},
 };
 
 use log::{
-    Answer, Append, AppendError, Appended, Capabilities, Chunk, Create, CreateError, Created,
-    Delete, DeleteError, Fork, ForkError, Head, HeadError, List, ListError, Log, Page, ReadError,
-    TrimError, Unavailable, Watch, WatchError,
+    Answer, Append, AppendError, Appended, Capabilities, Chunk, Layer, Log, ReadError, Unavailable,
 };
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
-use wire::{Address, Glob, Offset, ReadFrom};
+use wire::{Address, ReadFrom};
 
 /// Another log, and what becomes of calls on their way to it.
+#[derive(Debug)]
 pub(crate) struct Wrapped {
     inner: Arc<dyn Log>,
     pub(crate) capabilities: Capabilities,
@@ -46,6 +42,7 @@ pub(crate) enum Weather {
 }
 
 /// What happens to an append.
+#[derive(Debug)]
 pub(crate) enum Fate {
     Done,
     /// It does not happen.
@@ -65,6 +62,7 @@ pub(crate) enum Fate {
 }
 
 /// Where appends wait until they may go on.
+#[derive(Debug)]
 pub(crate) struct Gate {
     pub(crate) reached: Semaphore,
     pub(crate) open: Semaphore,
@@ -130,31 +128,13 @@ fn silence() -> Unavailable {
     Unavailable::Unreachable("the network is down".into())
 }
 
-impl fmt::Debug for Wrapped {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Wrapped")
+impl Layer for Wrapped {
+    fn behind(&self) -> &dyn Log {
+        &*self.inner
     }
-}
 
-impl Log for Wrapped {
     fn capabilities(&self) -> Capabilities {
         self.capabilities
-    }
-
-    fn create<'a>(
-        &'a self,
-        address: &'a Address,
-        create: Create,
-    ) -> Answer<'a, Result<Created, CreateError>> {
-        self.inner.create(address, create)
-    }
-
-    fn fork<'a>(
-        &'a self,
-        address: &'a Address,
-        fork: Fork,
-    ) -> Answer<'a, Result<Created, ForkError>> {
-        self.inner.fork(address, fork)
     }
 
     fn append<'a>(
@@ -224,41 +204,5 @@ impl Log for Wrapped {
             self.read.fetch_add(chunk.messages().count(), Ordering::Relaxed);
             Ok(chunk)
         })
-    }
-
-    fn tail<'a>(
-        &'a self,
-        address: &'a Address,
-        after: Offset,
-    ) -> Answer<'a, Result<Head, HeadError>> {
-        self.inner.tail(address, after)
-    }
-
-    fn watch(&self, glob: Glob) -> Result<Watch, WatchError> {
-        self.inner.watch(glob)
-    }
-
-    fn head<'a>(&'a self, address: &'a Address) -> Answer<'a, Result<Head, HeadError>> {
-        self.inner.head(address)
-    }
-
-    fn trim<'a>(
-        &'a self,
-        address: &'a Address,
-        before: Offset,
-    ) -> Answer<'a, Result<Head, TrimError>> {
-        self.inner.trim(address, before)
-    }
-
-    fn delete<'a>(
-        &'a self,
-        address: &'a Address,
-        delete: Delete,
-    ) -> Answer<'a, Result<(), DeleteError>> {
-        self.inner.delete(address, delete)
-    }
-
-    fn list<'a>(&'a self, list: List) -> Answer<'a, Result<Page, ListError>> {
-        self.inner.list(list)
     }
 }

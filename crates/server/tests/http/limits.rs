@@ -2,14 +2,10 @@
 
 use std::{num::NonZeroU32, sync::Arc, time::Duration};
 
-use log::{
-    Answer, Append, AppendError, Appended, Capabilities, Chunk, Create, CreateError, Created,
-    Delete, DeleteError, Fork, ForkError, Head, HeadError, List, ListError, Log, MemoryLog, Page,
-    ReadError, TrimError, Unavailable, Watch, WatchError,
-};
+use log::{Answer, Append, AppendError, Appended, Layer, Log, MemoryLog, Unavailable};
 use server::{Limits, Rate, Settings};
 use sys::Sys;
-use wire::{Address, Glob, Offset, ReadFrom};
+use wire::Address;
 
 use crate::support::{Harness, Request, settings};
 
@@ -221,57 +217,16 @@ struct Failing {
     why: Unavailable,
 }
 
-impl Log for Failing {
+impl Layer for Failing {
+    fn behind(&self) -> &dyn Log {
+        &*self.log
+    }
+
     fn append<'a>(
         &'a self,
         _: &'a Address,
         _: Append,
     ) -> Answer<'a, Result<Appended, AppendError>> {
         Box::pin(async { Err(self.why.clone().into()) })
-    }
-
-    fn capabilities(&self) -> Capabilities {
-        self.log.capabilities()
-    }
-
-    fn create<'a>(&'a self, a: &'a Address, c: Create) -> Answer<'a, Result<Created, CreateError>> {
-        self.log.create(a, c)
-    }
-
-    fn fork<'a>(&'a self, a: &'a Address, f: Fork) -> Answer<'a, Result<Created, ForkError>> {
-        self.log.fork(a, f)
-    }
-
-    fn read<'a>(
-        &'a self,
-        address: &'a Address,
-        from: ReadFrom,
-        bytes_max: usize,
-    ) -> Answer<'a, Result<Chunk, ReadError>> {
-        self.log.read(address, from, bytes_max)
-    }
-
-    fn tail<'a>(&'a self, a: &'a Address, after: Offset) -> Answer<'a, Result<Head, HeadError>> {
-        self.log.tail(a, after)
-    }
-
-    fn watch(&self, glob: Glob) -> Result<Watch, WatchError> {
-        self.log.watch(glob)
-    }
-
-    fn head<'a>(&'a self, a: &'a Address) -> Answer<'a, Result<Head, HeadError>> {
-        self.log.head(a)
-    }
-
-    fn trim<'a>(&'a self, a: &'a Address, before: Offset) -> Answer<'a, Result<Head, TrimError>> {
-        self.log.trim(a, before)
-    }
-
-    fn delete<'a>(&'a self, a: &'a Address, d: Delete) -> Answer<'a, Result<(), DeleteError>> {
-        self.log.delete(a, d)
-    }
-
-    fn list<'a>(&'a self, list: List) -> Answer<'a, Result<Page, ListError>> {
-        self.log.list(list)
     }
 }
