@@ -221,8 +221,9 @@ async fn send(
         let append =
             Append { producer: Some(producer.clone()), ..Append::messages(messages.clone()) };
         let error = match log.append(address, append).await {
-            // Another runner had the same idea at the same time, and was first.
-            Ok(appended) if is_first && failures == 0 && appended.outcome == Outcome::Duplicate => {
+            // Another runner had the same idea and was first, or it is our own whose answer was
+            // lost; nobody can tell, and to claim once more is right in both cases.
+            Ok(appended) if is_first && appended.outcome == Outcome::Duplicate => {
                 return Err(JournalError::TakenOver { epoch: producer.epoch.get() });
             }
             Ok(_) => return Ok(()),
