@@ -63,6 +63,8 @@ pub(super) struct Survey {
     pub(super) odd: Option<(Position, Skip)>,
     /// The cursors of durable effects, by their names.
     cursors: BTreeMap<String, Json>,
+    /// Where effects were claimed first: those that have no cursor yet begin there.
+    claims: BTreeMap<String, Position>,
 }
 
 impl Survey {
@@ -88,7 +90,14 @@ impl Survey {
                 Some(value) => {
                     self.cursors.insert(change.key.into_owned(), Json::from(value));
                 }
-                None => drop(self.cursors.remove(&*change.key)),
+                None => {
+                    self.cursors.remove(&*change.key);
+                    self.claims.remove(&*change.key);
+                }
+            },
+            Body::Change(change) if change.type_name == effect::CLAIM_TYPE => match change.value {
+                Some(_) => drop(self.claims.entry(change.key.into_owned()).or_insert(position)),
+                None => drop(self.claims.remove(&*change.key)),
             },
             Body::Change(_) | Body::Control(_) | Body::Skipped(_) => {}
         }
@@ -101,6 +110,9 @@ impl Survey {
             position.ok_or_else(|| CompactError::BadCursor { effect: effect.clone() })
         };
         let positions = self.cursors.iter().map(position).collect::<Result<Vec<_>, _>>()?;
-        Ok(positions.into_iter())
+        let begun = self.claims.iter().filter(|(effect, _)| !self.cursors.contains_key(*effect));
+        // The rows that match when an effect begins stand right before its claim.
+        let begun = begun.map(|(_, claim)| Position::new(claim.get().saturating_sub(1)));
+        Ok(positions.into_iter().chain(begun))
     }
 }

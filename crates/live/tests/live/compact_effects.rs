@@ -14,6 +14,7 @@ use crate::{
     Message, Reply, Status,
     durable::{Answering, replies, write},
     log_with_stream, message, open, run,
+    wrapped::{Fate, Gate, Wrapped},
 };
 
 /// What may happen to a session with one effect.
@@ -263,8 +264,35 @@ async fn cursor_of(log: &Arc<dyn Log>, address: &Address) -> Option<String> {
     values.last()
 }
 
-/// An effect that is being started for the first time while a compaction is under way: nobody knew
-/// what it needs.
+/// A runner that has claimed an effect and not written how far it is, when the stream is compacted.
+#[test]
+fn an_effect_that_has_only_been_claimed_misses_nothing_by_a_compaction() {
+    run(|sys| async move {
+        let (log, address) = log_with_stream(&sys).await;
+        let db = open(&log, &address, &sys);
+        db.ready().await.unwrap();
+        write(&db, &["a"]).await;
+        let gate = Gate::new();
+        let slow = Wrapped::fated(&log, vec![Fate::Done, Fate::Held(gate.clone())]);
+        let far = open(&slow, &address, &sys);
+        far.ready().await.unwrap();
+        let answering = Answering::new(9);
+        let effect = answering.start(&far);
+        // The claim is written, and the cursor on its way.
+        gate.reached().await;
+        write(&db, &["b"]).await;
+        db.rows::<Message>().unwrap().delete("b").unwrap().settled().await.unwrap();
+        fill(&log, &address, 50).await;
+        compacted(&log, &address, &sys).await;
+        gate.open.add_permits(1);
+        let mut answered = replies(&db, 2).await;
+        answered.sort();
+        assert_eq!(answered, ["a", "b"], "b came and went while the effect was being started");
+        effect.dispose().await;
+    });
+}
+
+/// An effect whose beginning is gone all the same: somebody has compacted the stream by other rules.
 #[test]
 fn an_effect_whose_beginning_is_not_kept_begins_with_the_rows_there_are() {
     run(|sys| async move {
