@@ -7,7 +7,7 @@ use smol_str::SmolStr;
 
 use crate::{
     changes::Changes,
-    db::Db,
+    db::{Asking, Db},
     error::DbError,
     row_ref::RowRef,
     status::{Status, settled},
@@ -110,11 +110,16 @@ impl<R: 'static> Collection<R> {
         self.db.status(self.id).borrow().clone()
     }
 
-    /// Waits until it shows all rows there are.
+    /// Waits until it shows all rows there are. To wait is to ask for them.
     ///
     /// # Errors
     /// What its source says, if it has given up.
     pub async fn ready(&self) -> Result<(), SourceFailed> {
+        let asking = self.db.ask(self.id);
+        settled(self.db.status(self.id)).await?;
+        if let Some(status) = asking.as_ref().and_then(Asking::status) {
+            settled(status).await?;
+        }
         settled(self.db.status(self.id)).await
     }
 }

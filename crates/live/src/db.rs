@@ -154,9 +154,15 @@ impl Db {
         source: impl Source,
     ) -> Result<Collection<R>, DbError> {
         let (writer, loading) = (source.writer(), source.loading());
-        let id = self.add(name, schema, writer, Status::Loading)?;
-        if loading == Loading::OnDemand {
-            self.shared.inner.lock().load_on_demand(id);
+        let (status, demands) = match (source.is_lazy(), loading) {
+            (true, _) => (Status::Idle, Some(Demands::whole())),
+            (false, Loading::OnDemand) => (Status::Loading, Some(Demands::default())),
+            (false, Loading::Everything) => (Status::Loading, None),
+        };
+        let has_demands = demands.is_some();
+        let id = self.add(name, schema, writer, status)?;
+        if let Some(demands) = demands {
+            self.shared.inner.lock().load_on_demand(id, demands);
         }
         let (sink, cancellation) = (Sink::new(self, id), self.shared.canceller.cancellation());
         self.sys().spawn.task("source of a collection", async move {
@@ -166,7 +172,7 @@ impl Db {
                 outcome = caught(source.run(sink.clone())) => outcome,
             };
             match outcome {
-                Ok(Ok(())) if loading == Loading::OnDemand => {
+                Ok(Ok(())) if has_demands => {
                     sink.error(&SourceError("the source has ended; nothing is loaded".into()));
                 }
                 Ok(Ok(())) => {}
@@ -342,8 +348,22 @@ impl Db {
     /// What a source is to do next, and what tells that there is more.
     pub(crate) fn next_demand(&self, id: CollectionId) -> Option<(Option<Demand>, Arc<Notify>)> {
         let mut inner = self.shared.inner.lock();
+        let Table { status, demands, .. } = inner.tables.get_mut(&id)?;
+        let demands = demands.as_mut()?;
+        let next = demands.next();
+        if let Some(Demand::Load(_)) = next {
+            status.send_if_modified(Status::leave_idle);
+        }
+        Some((next, demands.news()))
+    }
+
+    /// Asks for all rows of a collection whose source is lazy, for as long as the answer is kept.
+    pub(crate) fn ask(&self, id: CollectionId) -> Option<Asking> {
+        let mut inner = self.shared.inner.lock();
+        let name = inner.database.name(id).to_owned();
         let demands = inner.tables.get_mut(&id)?.demands.as_mut()?;
-        Some((demands.next(), demands.news()))
+        let subset = demands.hold_whole(&name)?;
+        Some(Asking { db: self.clone(), id, subset })
     }
 
     /// How everything that a query asks for is doing.
@@ -351,12 +371,15 @@ impl Db {
         let inner = self.shared.inner.lock();
         let asked = inner.database.subsets(query).into_iter();
         let asked = asked.filter_map(|(name, _)| inner.database.find(&name));
-        let tables = asked.filter_map(|id| Some(inner.tables.get(&id)?.status.subscribe()));
+        let tables: Vec<_> =
+            asked.filter_map(|id| Some(inner.tables.get(&id)?.status.subscribe())).collect();
         let holds = inner.holds.get(&id).map(|holds| holds.subsets.as_slice()).unwrap_or_default();
         let subsets = holds
             .iter()
             .filter_map(|(id, name)| inner.tables.get(id)?.demands.as_ref()?.status(name));
-        tables.chain(subsets).collect()
+        // A source that is gone loads nothing more, and a lazy one says of the whole collection how
+        // a load went, before it says that it is done: so collections come first, and last.
+        tables.iter().cloned().chain(subsets).chain(tables.iter().cloned()).collect()
     }
 
     /// Why a query was stopped, if it was.
@@ -458,7 +481,34 @@ impl Db {
     }
 }
 
+/// Somebody who waits for the rows of a collection without a query.
+pub(crate) struct Asking {
+    db: Db,
+    id: CollectionId,
+    subset: Arc<str>,
+}
+
+impl Asking {
+    /// How the rows are doing.
+    pub(crate) fn status(&self) -> Option<watch::Receiver<Status>> {
+        self.db.shared.inner.lock().tables.get(&self.id)?.demands.as_ref()?.status(&self.subset)
+    }
+}
+
+impl Drop for Asking {
+    fn drop(&mut self) {
+        self.db.shared.inner.lock().release(self.id, &self.subset);
+    }
+}
+
 impl Inner {
+    fn release(&mut self, collection: CollectionId, subset: &str) {
+        let table = self.tables.get_mut(&collection);
+        if let Some(demands) = table.and_then(|table| table.demands.as_mut()) {
+            demands.release(subset);
+        }
+    }
+
     fn tell(&mut self, published: Published, tick: Option<Ticked>) {
         for (query, changes) in published.queries {
             if !self.holds.is_empty() {
@@ -476,10 +526,10 @@ impl Inner {
         }
     }
 
-    fn load_on_demand(&mut self, id: CollectionId) {
+    fn load_on_demand(&mut self, id: CollectionId, demands: Demands) {
         self.is_any_on_demand = true;
         if let Some(table) = self.tables.get_mut(&id) {
-            table.demands = Some(Demands::default());
+            table.demands = Some(demands);
         }
     }
 
@@ -533,10 +583,7 @@ impl Inner {
         self.pending.remove(&id);
         self.database.drop_query(id);
         for (collection, subset) in self.holds.remove(&id).unwrap_or_default().subsets {
-            let table = self.tables.get_mut(&collection);
-            if let Some(demands) = table.and_then(|table| table.demands.as_mut()) {
-                demands.release(&subset);
-            }
+            self.release(collection, &subset);
         }
     }
 }

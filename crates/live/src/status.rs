@@ -19,6 +19,17 @@ pub enum Status {
     Error(Arc<str>),
 }
 
+impl Status {
+    /// Somebody has asked. True if nobody had before.
+    pub(crate) fn leave_idle(&mut self) -> bool {
+        let was_idle = *self == Self::Idle;
+        if was_idle {
+            *self = Self::Loading;
+        }
+        was_idle
+    }
+}
+
 /// Waits until a source has brought what there is.
 ///
 /// # Errors

@@ -75,6 +75,8 @@ pub(crate) struct Demands {
     wanted: HashMap<Arc<str>, Wanted, FixedState>,
     asks: VecDeque<Ask>,
     news: Arc<Notify>,
+    /// Whoever asks for something asks for everything.
+    is_whole: bool,
 }
 
 #[derive(Debug)]
@@ -95,8 +97,14 @@ enum Ask {
 pub(crate) struct TooMany;
 
 impl Demands {
+    /// Of a source that brings everything, once it is asked for something.
+    pub(crate) fn whole() -> Self {
+        Self { is_whole: true, ..Self::default() }
+    }
+
     /// Holds a subset; who holds it first has it loaded. Answers its name.
     pub(crate) fn hold(&mut self, collection: &str, subset: Subset) -> Result<Arc<str>, TooMany> {
+        let subset = if self.is_whole { Subset::everything() } else { subset };
         let name: Arc<str> = subset.query(collection).to_json().into();
         if let Some(wanted) = self.wanted.get_mut(&name) {
             wanted.holders += 1;
@@ -109,6 +117,14 @@ impl Demands {
         self.wanted.insert(name.clone(), Wanted { subset, holders: 1, status });
         self.ask(Ask::Load(name.clone()));
         Ok(name)
+    }
+
+    /// Holds everything there is of a lazy source.
+    pub(crate) fn hold_whole(&mut self, collection: &str) -> Option<Arc<str>> {
+        if !self.is_whole {
+            return None;
+        }
+        self.hold(collection, Subset::everything()).ok()
     }
 
     /// Loads a subset that is held once more.

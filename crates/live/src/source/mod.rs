@@ -35,6 +35,12 @@ pub trait Source: Send + 'static {
         Loading::Everything
     }
 
+    /// True if it brings nothing before somebody asks for rows of the collection. It hears of that
+    /// by [`Sink::demand`]: one subset of everything, loaded while anybody asks for anything.
+    fn is_lazy(&self) -> bool {
+        false
+    }
+
     /// What makes writes to the collection last. Without it the collection cannot be written to.
     #[doc(hidden)]
     #[expect(private_interfaces, reason = "only sources of this crate take writes so far")]
@@ -133,8 +139,8 @@ impl Sink {
         Ok(row.map(RowRef::new))
     }
 
-    /// Waits for what queries ask of a source that loads on demand; for ever, of others. May be
-    /// dropped while it waits.
+    /// Waits for what queries ask of a source that loads on demand or is lazy; for ever, of others.
+    /// May be dropped while it waits.
     pub async fn demand(&mut self) -> Demand {
         loop {
             let next = self.db.upgrade().and_then(|db| db.next_demand(self.id));

@@ -1,12 +1,11 @@
 //! Rows that are fetched when a query asks for them.
 
-use std::{fmt, future::Future, marker::PhantomData, sync::Arc};
+use std::{fmt, future::Future, marker::PhantomData};
 
 use foldhash::fast::FixedState;
 use futures_util::{StreamExt, stream::FuturesUnordered};
 use hashbrown::{HashMap, HashSet};
 use query::{Key, Row, Subset};
-use tokio::sync::Notify;
 
 use super::{Batch, Demand, Load, Loading, PolledHandle, Sink, Source, SourceError};
 use crate::{caps::LOADS_MAX, error::DbError};
@@ -15,7 +14,7 @@ use crate::{caps::LOADS_MAX, error::DbError};
 /// of those that no query wants any more.
 pub struct OnDemand<R, F> {
     fetch: F,
-    demand: Arc<Notify>,
+    wishes: PolledHandle,
     row: PhantomData<fn() -> R>,
 }
 
@@ -28,13 +27,13 @@ where
 {
     /// A source that fetches with this function. It may bring more rows than it is asked for.
     pub fn new(fetch: F) -> Self {
-        Self { fetch, demand: Arc::default(), row: PhantomData }
+        Self { fetch, wishes: PolledHandle::default(), row: PhantomData }
     }
 
     /// What asks it to fetch again all that is wanted.
     #[must_use]
     pub fn handle(&self) -> PolledHandle {
-        PolledHandle::new(self.demand.clone())
+        self.wishes.clone()
     }
 }
 
@@ -86,7 +85,7 @@ where
                         held.end(&sink, &subset).map_err(|error| fault(&error))?;
                     }
                 },
-                () = self.demand.notified(), if again.is_empty() => {
+                () = self.wishes.asked(), if again.is_empty() => {
                     again.extend(held.subsets());
                 }
             }

@@ -133,6 +133,61 @@ fn a_polled_source_shows_what_it_fetched_last() {
     });
 }
 
+#[test]
+fn a_lazy_source_fetches_only_what_somebody_watches() {
+    run(|sys| async move {
+        let db = Db::new(&sys);
+        let fetches = Arc::new(AtomicU32::new(0));
+        let fetched = || fetches.load(Ordering::Relaxed);
+        let count = fetches.clone();
+        let source = Polled::new(&sys, move || {
+            let number = count.fetch_add(1, Ordering::Relaxed);
+            async move {
+                match number {
+                    3 => Err("the server is down"),
+                    _ => Ok(vec![message(&number.to_string(), Status::Done)]),
+                }
+            }
+        })
+        .every(Duration::from_secs(60))
+        .lazy();
+        let handle = source.handle();
+        let messages = db.collection::<Message>(source).unwrap();
+        sys.clock.sleep(Duration::from_secs(3_600)).await;
+        assert_eq!((messages.status(), fetched()), (SourceStatus::Idle, 0));
+
+        let watched = db.live(live::from::<Message>()).unwrap();
+        watched.ready().await.unwrap();
+        assert_eq!((messages.status(), fetched()), (SourceStatus::Ready, 1));
+        let second = db.live(live::from::<Message>().limit(1)).unwrap();
+        second.ready().await.unwrap();
+        assert_eq!(fetched(), 1, "what is fresh is not fetched again");
+
+        let mut changes = messages.changes().unwrap();
+        changes.take();
+        handle.invalidate();
+        changes.next().await;
+        assert_eq!((fetched(), watched.rows()[0].id.as_str()), (2, "1"));
+
+        drop((watched, second, changes));
+        sys.clock.sleep(Duration::from_secs(3_600)).await;
+        handle.invalidate();
+        sys.clock.sleep(Duration::from_secs(1)).await;
+        assert_eq!((fetched(), messages.len()), (2, 1), "nobody watches, and the rows stay");
+        messages.ready().await.unwrap();
+        assert_eq!((fetched(), messages.rows()[0].id.as_str()), (3, "2"));
+
+        handle.invalidate();
+        let watched = db.live(live::from::<Message>()).unwrap();
+        let down = watched.ready().await.unwrap_err().to_string();
+        assert!(down.contains("the server is down"), "{down}");
+        handle.refetch();
+        sys.clock.sleep(Duration::from_secs(1)).await;
+        watched.ready().await.unwrap();
+        assert_eq!((fetched(), watched.rows()[0].id.as_str()), (5, "4"));
+    });
+}
+
 /// What a paced action asked a server for.
 #[derive(Clone, Default)]
 struct Asked(Arc<parking_lot::Mutex<Vec<Vec<u32>>>>);
