@@ -2,6 +2,7 @@
 
 use std::{
     future::Future,
+    pin::Pin,
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
@@ -27,9 +28,14 @@ pub(crate) const LEASE: Duration = Duration::from_secs(30);
 
 /// Runs a test in simulated time.
 pub(crate) fn simulate<F: Future<Output = ()>>(test: impl FnOnce(World) -> F) {
+    simulate_boxed(Box::pin(async { test(World::new().await).await }));
+}
+
+/// Boxed, so that a runtime is compiled once, and not for every test.
+fn simulate_boxed(test: Pin<Box<dyn Future<Output = ()> + '_>>) {
     let mut builder = tokio::runtime::Builder::new_current_thread();
     let runtime = builder.enable_time().start_paused(true).build().unwrap();
-    runtime.block_on(async { test(World::new().await).await });
+    runtime.block_on(test);
 }
 
 pub(crate) struct World {

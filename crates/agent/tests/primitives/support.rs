@@ -1,6 +1,6 @@
 //! A world of its own for each test; time passes only when everybody waits.
 
-use std::{future::Future, sync::Arc, time::Duration};
+use std::{future::Future, pin::Pin, sync::Arc, time::Duration};
 
 use agent::{
     contract::{CallStatus, NewCall, ToolCallRow as _},
@@ -39,6 +39,13 @@ pub(crate) fn simulate<F: Future<Output = ()>>(test: impl FnOnce(World) -> F) {
 
 /// The same with a seed.
 pub(crate) fn simulate_with<F: Future<Output = ()>>(seed: u64, test: impl FnOnce(World) -> F) {
+    simulate_boxed(seed, Box::new(|world| Box::pin(test(world))));
+}
+
+/// A test that is boxed, so that a runtime is compiled once, and not for every test.
+type Boxed<'a> = Box<dyn FnOnce(World) -> Pin<Box<dyn Future<Output = ()> + 'a>> + 'a>;
+
+fn simulate_boxed(seed: u64, test: Boxed<'_>) {
     let mut builder = tokio::runtime::Builder::new_current_thread();
     let runtime = builder.enable_time().start_paused(true).build().unwrap();
     runtime.block_on(async {

@@ -16,7 +16,7 @@ mod outbox;
 mod stream;
 mod wrapped;
 
-use std::{sync::Arc, time::Duration};
+use std::{pin::Pin, sync::Arc, time::Duration};
 
 use live::{Field, Row, StreamDb};
 use log::{Create, Log, MemoryLog};
@@ -69,12 +69,14 @@ fn open(log: &Arc<dyn Log>, address: &Address, sys: &Sys) -> StreamDb {
 
 /// Time passes only when everybody waits, so nothing here is slow and nothing depends on luck.
 fn run<F: Future>(test: impl FnOnce(Sys) -> F) -> F::Output {
+    run_boxed(Box::pin(async { test(Sys::real()).await }))
+}
+
+/// Boxed, so that a runtime is compiled once, and not for every test.
+fn run_boxed<T>(test: Pin<Box<dyn Future<Output = T> + '_>>) -> T {
     let mut runtime = tokio::runtime::Builder::new_current_thread();
     let runtime = runtime.enable_time().start_paused(true).build().unwrap();
     let within = Duration::from_secs(3_600);
-    runtime.block_on(async {
-        let sys = Sys::real();
-        let outcome = sys.clock.timeout(within, test(sys.clone())).await;
-        outcome.expect("the test waits for something that never comes")
-    })
+    let outcome = runtime.block_on(async { Sys::real().clock.timeout(within, test).await });
+    outcome.expect("the test waits for something that never comes")
 }
