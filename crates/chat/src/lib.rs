@@ -11,13 +11,14 @@
 //! # Ok(()) }
 //! ```
 //!
-//! In reading order: `message` is what is said, `model` what is asked and streamed, `tool` what may
+//! In reading order: `message` and [`conversation`] are what is said, `model` what is asked and streamed, `tool` what may
 //! be called; [`machine`] decides what comes next and never awaits; `run` takes its steps. [`agui`]
 //! is what goes out, [`verify`] and `transcript` read it back, [`convert`] and [`ui`] are for front
 //! ends.
 
 pub mod agui;
 pub mod caps;
+pub mod conversation;
 pub mod convert;
 mod id;
 pub mod machine;
@@ -30,6 +31,7 @@ pub mod ui;
 pub mod verify;
 
 pub use agui::Usage;
+pub use conversation::Conversation;
 pub use id::Id;
 pub use machine::{Call, Decision, Done, Failure, Saved, Strategy};
 /// Makes an `async fn` a function that returns a [`Tool`] which does the same.
@@ -77,10 +79,9 @@ pub use run::{
     SummaryStyle, chat, summarize,
 };
 pub use tool::{
-    Admission, Approval, BadArguments, BadOutput, BadSchema, BadTool, BadToolbox, Conversation,
-    DuplicateTool, Effect, IntoContent, NoConversation, Place, Progress, Schema, Tool, ToolBuilder,
-    ToolContext, ToolError, ToolEvent, ToolEvents, ToolEventsReader, ToolOutcome, ToolSpec,
-    Toolbox,
+    Admission, Approval, BadArguments, BadOutput, BadSchema, BadTool, BadToolbox, DuplicateTool,
+    Effect, IntoContent, Place, Progress, Schema, Tool, ToolBuilder, ToolContext, ToolError,
+    ToolEvent, ToolEvents, ToolEventsReader, ToolOutcome, ToolSpec, Toolbox,
 };
 pub use transcript::{Transcript, TranscriptError};
 pub use verify::{OrderError, Verifier};

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use sys::Cancellation;
 
-use crate::{Id, Message, Part, ToolCall, ToolSpec, Usage};
+use crate::{Conversation, Id, Message, Part, ToolCall, ToolSpec, Usage};
 
 /// What a model streams.
 pub type ModelStream = BoxStream<'static, Result<ModelEvent, ModelError>>;
@@ -65,7 +65,7 @@ pub struct Request {
     /// What it should know before anything else.
     pub system: Vec<String>,
     /// The conversation. Every call in it has a result.
-    pub messages: Vec<Arc<Message>>,
+    pub messages: Conversation,
     /// The tools it may call.
     pub tools: Vec<Arc<ToolSpec>>,
     /// Which of them it should call.

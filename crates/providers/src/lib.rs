@@ -14,8 +14,8 @@
 //! # async fn run() -> Result<(), chat::ModelError> {
 //! let sys = sys::Sys::real();
 //! let model = providers::by_name("ollama:qwen3", &providers::environment, &sys)?;
-//! let question = Arc::new(Message::text("1", Role::User, "Why is the sky blue?"));
-//! let request = Arc::new(Request { messages: vec![question], ..Request::default() });
+//! let question = Message::text("1", Role::User, "Why is the sky blue?");
+//! let request = Arc::new(Request { messages: [question].into(), ..Request::default() });
 //! let (_canceller, cancellation) = sys::Cancellation::new();
 //! let mut answer = model.call(request, cancellation);
 //! while let Some(event) = answer.next().await {

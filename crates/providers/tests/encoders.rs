@@ -259,8 +259,8 @@ async fn settings_choices_and_schemas() {
 #[tokio::test]
 async fn documents_go_as_each_wire_takes_them() {
     let with = |part: Part| {
-        let message = Arc::new(Message::new("1", Role::User, vec![part]));
-        Request { messages: vec![message], ..Request::default() }
+        let message = Message::new("1", Role::User, vec![part]);
+        Request { messages: [message].into(), ..Request::default() }
     };
     let data = || pdf(Source::Data { value: "JVBE".into(), mime_type: "application/pdf".into() });
     let url = || pdf(Source::Url { value: "https://example.com/a".into(), mime_type: None });
@@ -285,7 +285,7 @@ async fn documents_go_as_each_wire_takes_them() {
 #[tokio::test]
 async fn what_a_wire_has_no_words_for_is_refused_before_anything_is_sent() {
     let hello = || Request {
-        messages: vec![Arc::new(Message::text("1", Role::User, "Hello"))],
+        messages: [Message::text("1", Role::User, "Hello")].into(),
         ..Request::default()
     };
     let all = [Wire::Chat, Wire::Responses, Wire::Compatible, Wire::Ollama];

@@ -7,8 +7,8 @@ mod common;
 use std::{sync::Arc, time::Duration};
 
 use chat::{
-    BlockKind, Message, Model, ModelErrorKind, ModelEvent, OutputSpec, Part, Request, Role,
-    StopReason, Structured, Text, Thinking, ToolCall, ToolChoice, ToolResult, ToolSpec,
+    BlockKind, Conversation, Message, Model, ModelErrorKind, ModelEvent, OutputSpec, Part, Request,
+    Role, StopReason, Structured, Text, Thinking, ToolCall, ToolChoice, ToolResult, ToolSpec,
 };
 use common::{Reply, SSE_HEAD, Server, ask, hello, refusal, sse, text};
 use futures_util::StreamExt as _;
@@ -117,11 +117,11 @@ async fn a_conversation_with_calls_goes_out_in_the_words_of_the_provider() {
     let schema = json!({ "type": "object", "properties": { "city": { "type": "string" } } });
     let mut request = Request {
         system: vec!["Be brief.".into()],
-        messages: vec![
-            Arc::new(Message::text("1", Role::User, "Oslo?")),
-            Arc::new(Message::new("2", Role::Assistant, parts)),
-            Arc::new(Message::new("3", Role::Tool, vec![Part::ToolResult(result)])),
-        ],
+        messages: Conversation::from([
+            Message::text("1", Role::User, "Oslo?"),
+            Message::new("2", Role::Assistant, parts),
+            Message::new("3", Role::Tool, vec![Part::ToolResult(result)]),
+        ]),
         tools: vec![Arc::new(ToolSpec::new("weather", "The weather.", schema.clone()))],
         choice: ToolChoice::Required,
         ..Request::default()
@@ -162,7 +162,7 @@ async fn a_signature_of_another_provider_is_not_sent() {
         Message::new("a", Role::Assistant, parts),
         Message::text("v", Role::User, "Go on."),
     ];
-    let messages = messages.map(Arc::new).to_vec();
+    let messages = messages.into();
     let server = Server::start(vec![Reply::Bytes(refusal("400 Bad Request", "", "{}"))]).await;
     let model = GenAi::new("anthropic::claude").base_url(format!("{}/v1", server.url));
     let model = model.key(Key::new("sk-very-secret")).settings(once()).build(&Sys::real()).unwrap();

@@ -218,7 +218,6 @@ impl Life {
             deadline,
             cancelled: None,
             notes: Notes::default(),
-            asked: None,
             request: None,
             said: None,
             activity: &self.activity,

@@ -2,12 +2,11 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::Arc,
     time::Duration,
 };
 
 use chat::{
-    CallEnd, Conversation, Message, Place, Request, ToolContext, ToolOutcome, ToolResult,
+    CallEnd, Conversation, Place, ToolContext, ToolOutcome, ToolResult,
     agui::Content,
     machine::{Input, Step},
 };
@@ -42,7 +41,7 @@ struct Batch {
     begun: BTreeSet<String>,
     /// Since when each call is as far as it is.
     since: Times,
-    conversation: Arc<dyn Conversation>,
+    conversation: Conversation,
     /// Ends what runs when it goes.
     end: Canceller,
     cancellation: Cancellation,
@@ -58,23 +57,11 @@ struct Since {
     at: UnixMs,
 }
 
-/// What the model was asked, and what was said since.
-struct Asked {
-    asked: Arc<Request>,
-    since: Vec<Arc<Message>>,
-}
-
-impl Conversation for Asked {
-    fn messages(&self) -> Vec<Arc<Message>> {
-        self.asked.messages.iter().chain(&self.since).cloned().collect()
-    }
-}
-
 impl Work<'_> {
     /// Makes the calls of the turn, writes down what comes of each, and tells what comes next.
     pub(super) async fn call_tools(&mut self) -> Result<Step, Halt> {
         let (end, cancellation) = Cancellation::new();
-        let conversation = self.conversation();
+        let conversation = self.machine.messages().clone();
         let (running, begun, since) = (Running::new(), BTreeSet::new(), BTreeMap::new());
         let mut batch = Batch { running, begun, since, conversation, end, cancellation };
         loop {
@@ -98,18 +85,6 @@ impl Work<'_> {
             if let Some(next) = next {
                 return Ok(next);
             }
-        }
-    }
-
-    /// The conversation up to the calls. Nothing is copied unless a tool wants to read it.
-    fn conversation(&self) -> Arc<dyn Conversation> {
-        let (asked, all) = (self.asked.clone(), self.machine.messages());
-        match asked.filter(|asked| asked.messages.len() <= all.len()) {
-            Some(asked) => {
-                let since = all[asked.messages.len()..].to_vec();
-                Arc::new(Asked { asked, since })
-            }
-            None => Arc::new(all.to_vec()),
         }
     }
 
@@ -149,7 +124,7 @@ impl Work<'_> {
             .with_idempotency_key(self.core.key_of(&row.id))
             .with_attempt(row.attempt)
             .with_grace(TOOL_GRACE)
-            .with_conversation(Arc::clone(&batch.conversation));
+            .with_conversation(batch.conversation.clone());
         let (args, sys) = (row.args.clone(), self.core.sys.clone());
         async move {
             let outcome = match tool.call(args, context, &sys).await {

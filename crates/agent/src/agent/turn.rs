@@ -42,7 +42,6 @@ impl Work<'_> {
     /// Asks the model, writes down what it says, and tells what comes next.
     pub(super) async fn call_model(&mut self, request: Arc<Request>) -> Result<Step, Halt> {
         let mut flights = Flights::new();
-        self.asked = Some(Arc::clone(&request));
         let heard = match self.listen(request, &mut flights).await {
             Ok(heard) => heard,
             Err(Halt::Stopped) => {

@@ -8,10 +8,10 @@
 //!
 //! Each bracket is one transaction, and nothing is acted on before it lasts.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::collections::BTreeMap;
 
 use chat::{
-    Done, ModelError, ModelErrorKind, Place, Request, Usage,
+    Done, ModelError, ModelErrorKind, Place, Usage,
     agui::Event,
     machine::{Input, Machine, Step},
 };
@@ -54,8 +54,6 @@ pub(super) struct Work<'a> {
     pub(super) deadline: Option<UnixMs>,
     pub(super) cancelled: Option<Cancelled>,
     pub(super) notes: Notes,
-    /// What the model was last asked.
-    pub(super) asked: Option<Arc<Request>>,
     /// The request that this generation answers, until it has.
     pub(super) request: Option<String>,
     /// The last message that it wrote, while a request waits for its answer.
@@ -264,7 +262,7 @@ impl Work<'_> {
     /// Writes the message of the turn, and a row for each of its calls.
     fn write_message(&mut self, before: usize, writes: &mut Writes) {
         let Some(step) = &self.step else { return };
-        let mut new = self.machine.messages()[before..].iter();
+        let mut new = self.machine.messages().since(before);
         let Some(message) = new.find(|message| message.id.as_str() == step.id) else { return };
         let now = now(&self.core.sys);
         let (content, parts) = parts_of(message);

@@ -1,25 +1,19 @@
 //! A log that counts what is read from it, and a model that notes the count each time it is asked.
 
-use std::{
-    fmt,
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
 };
 
 use chat::{Abilities, Model, ModelName, ModelStream, Request};
-use log::{
-    Answer, Append, AppendError, Appended, Capabilities, Create, CreateError, Created, Delete,
-    DeleteError, Fork, ForkError, Head, HeadError, List, ListError, Log, Page, ReadError,
-    TrimError, Watch, WatchError,
-};
+use log::{Answer, Layer, Log, ReadError};
 use parking_lot::Mutex;
 use providers::scripted::Scripted;
 use sys::Cancellation;
-use wire::{Address, Glob, Offset, ReadFrom};
+use wire::{Address, ReadFrom};
 
 /// A log that counts what is read from it.
+#[derive(Debug)]
 pub(crate) struct Counted {
     inner: Arc<dyn Log>,
     messages: AtomicUsize,
@@ -78,9 +72,9 @@ impl Model for Sampler {
 
     fn call(&self, request: Arc<Request>, cancellation: Cancellation) -> ModelStream {
         let before = self.before.lock().replace(Arc::clone(&request));
-        let known = before.as_ref().map(|before| before.messages.as_slice()).unwrap_or_default();
+        let known = before.map(|before| before.messages.clone()).unwrap_or_default();
         let is_shared = |(now, before): &(&_, &_)| Arc::ptr_eq(now, before);
-        let shared = request.messages.iter().zip(known).take_while(is_shared).count();
+        let shared = request.messages.iter().zip(&known).take_while(is_shared).count();
         self.samples.lock().push(Sample {
             messages: self.log.messages.load(Ordering::Relaxed),
             bytes: self.log.bytes.load(Ordering::Relaxed),
@@ -91,39 +85,9 @@ impl Model for Sampler {
     }
 }
 
-impl fmt::Debug for Counted {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Counted")
-    }
-}
-
-impl Log for Counted {
-    fn capabilities(&self) -> Capabilities {
-        self.inner.capabilities()
-    }
-
-    fn create<'a>(
-        &'a self,
-        address: &'a Address,
-        create: Create,
-    ) -> Answer<'a, Result<Created, CreateError>> {
-        self.inner.create(address, create)
-    }
-
-    fn fork<'a>(
-        &'a self,
-        address: &'a Address,
-        fork: Fork,
-    ) -> Answer<'a, Result<Created, ForkError>> {
-        self.inner.fork(address, fork)
-    }
-
-    fn append<'a>(
-        &'a self,
-        address: &'a Address,
-        append: Append,
-    ) -> Answer<'a, Result<Appended, AppendError>> {
-        self.inner.append(address, append)
+impl Layer for Counted {
+    fn behind(&self) -> &dyn Log {
+        &*self.inner
     }
 
     fn read<'a>(
@@ -144,41 +108,5 @@ impl Log for Counted {
             }
             Ok(chunk)
         })
-    }
-
-    fn tail<'a>(
-        &'a self,
-        address: &'a Address,
-        after: Offset,
-    ) -> Answer<'a, Result<Head, HeadError>> {
-        self.inner.tail(address, after)
-    }
-
-    fn watch(&self, glob: Glob) -> Result<Watch, WatchError> {
-        self.inner.watch(glob)
-    }
-
-    fn head<'a>(&'a self, address: &'a Address) -> Answer<'a, Result<Head, HeadError>> {
-        self.inner.head(address)
-    }
-
-    fn trim<'a>(
-        &'a self,
-        address: &'a Address,
-        before: Offset,
-    ) -> Answer<'a, Result<Head, TrimError>> {
-        self.inner.trim(address, before)
-    }
-
-    fn delete<'a>(
-        &'a self,
-        address: &'a Address,
-        delete: Delete,
-    ) -> Answer<'a, Result<(), DeleteError>> {
-        self.inner.delete(address, delete)
-    }
-
-    fn list<'a>(&'a self, list: List) -> Answer<'a, Result<Page, ListError>> {
-        self.inner.list(list)
     }
 }

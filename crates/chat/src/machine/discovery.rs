@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, sync::Arc};
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::{CallEnd, Id, Message, Part, ToolCall, ToolSpec, Toolbox, agui::Content};
+use crate::{CallEnd, Conversation, Id, Part, ToolCall, ToolSpec, Toolbox, agui::Content};
 
 /// The tool that tells of the others.
 pub const DISCOVERY_TOOL: &str = "discover_tools";
@@ -16,7 +16,7 @@ struct Wanted {
 }
 
 /// The tools that a model is told of after this conversation.
-pub(super) fn offered(tools: &Toolbox, messages: &[Arc<Message>]) -> Vec<Arc<ToolSpec>> {
+pub(super) fn offered(tools: &Toolbox, messages: &Conversation) -> Vec<Arc<ToolSpec>> {
     if !tools.specs().any(|spec| spec.lazy) {
         return tools.specs().map(Arc::clone).collect();
     }
@@ -52,7 +52,7 @@ pub(super) fn answer(call: &ToolCall, tools: &Toolbox) -> Option<(Content, CallE
 }
 
 /// The names that were asked for, according to the conversation.
-fn discovered(messages: &[Arc<Message>]) -> BTreeSet<Id> {
+fn discovered(messages: &Conversation) -> BTreeSet<Id> {
     let parts = messages.iter().flat_map(|message| &message.parts);
     let calls = parts.filter_map(|part| match part {
         Part::ToolCall(call) if call.name == DISCOVERY_TOOL => Some(call),

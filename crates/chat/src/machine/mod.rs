@@ -46,8 +46,8 @@ pub use self::{
     strategy::{LoopState, Strategy},
 };
 use crate::{
-    Id, Message, ModelError, ModelEvent, ModelName, Place, Request, Role, Settings, StopReason,
-    Structured, ToolChoice, ToolResult, Toolbox, Usage,
+    Conversation, Id, Message, ModelError, ModelEvent, ModelName, Place, Request, Role, Settings,
+    StopReason, Structured, ToolChoice, ToolResult, Toolbox, Usage,
     agui::{Event, Outcome, TextMessageContent, TextMessageEnd, TextMessageStart, TextRole},
     caps::REPAIRS_MAX,
 };
@@ -156,7 +156,8 @@ impl Machine {
         let Some(last) = history.messages.last() else { return Err(NoMessages) };
         let asked = last.id.clone();
         let names = CallNames::of(history.messages.iter().map(AsRef::as_ref));
-        let state = State::new(start.thread_id, start.run_id, history.messages);
+        let state =
+            State::new(start.thread_id, start.run_id, history.messages.into_iter().collect());
         let mut machine = Self { plan, state, names };
         let mut events = vec![machine.run_started(start.parent_run_id)];
         if history.open.is_empty() {
@@ -247,7 +248,7 @@ impl Machine {
 
     /// The conversation so far, without the turn that is being read.
     #[must_use]
-    pub fn messages(&self) -> &[Arc<Message>] {
+    pub const fn messages(&self) -> &Conversation {
         &self.state.messages
     }
 

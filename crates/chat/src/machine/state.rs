@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{calls::Batch, strategy::LoopState, turn::Turn};
-use crate::{Id, Message, ModelError, ModelName, Part, StopReason, Usage};
+use crate::{Conversation, Id, Message, ModelError, ModelName, Part, StopReason, Usage};
 
 /// A run that was saved. It goes on with [`Machine::restore`](super::Machine::restore).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -18,7 +18,7 @@ pub struct Saved(pub(super) State);
 pub(super) struct State {
     pub(super) thread_id: Id,
     pub(super) run_id: Id,
-    pub(super) messages: Vec<Arc<Message>>,
+    pub(super) messages: Conversation,
     pub(super) phase: Phase,
     /// Whether a run is open in the eyes of whoever reads the events.
     pub(super) is_running: bool,
@@ -99,7 +99,7 @@ pub enum Failure {
 }
 
 impl State {
-    pub(super) fn new(thread_id: Id, run_id: Id, messages: Vec<Arc<Message>>) -> Self {
+    pub(super) fn new(thread_id: Id, run_id: Id, messages: Conversation) -> Self {
         Self {
             thread_id,
             run_id,
@@ -160,10 +160,10 @@ impl State {
 
     /// Puts the arguments that a person chose in the place of the model's.
     pub(super) fn edit_call(&mut self, call_id: &Id, arguments: &str) {
-        let has_call =
-            |message: &&mut Arc<Message>| message.calls().any(|call| call.id == *call_id);
-        let Some(message) = self.messages.iter_mut().rfind(has_call) else { return };
-        for part in &mut Arc::make_mut(message).parts {
+        let has_call = |message: &Arc<Message>| message.calls().any(|call| call.id == *call_id);
+        let Some(index) = self.messages.iter().rposition(has_call) else { return };
+        let Some(message) = self.messages.get_mut(index) else { return };
+        for part in &mut message.parts {
             if let Part::ToolCall(call) = part
                 && call.id == *call_id
             {

@@ -3,7 +3,7 @@
 use std::{fmt, sync::Arc};
 
 use crate::{
-    Message, StopReason,
+    Conversation, StopReason,
     caps::{TURNS_DEFAULT, TURNS_MAX},
 };
 
@@ -28,7 +28,7 @@ pub struct LoopState<'a> {
     /// Model turns made.
     pub turns: u32,
     /// The conversation.
-    pub messages: &'a [Arc<Message>],
+    pub messages: &'a Conversation,
     /// Why the last turn stopped, if its model said so.
     pub stop: Option<&'a StopReason>,
     /// Tool calls made.

@@ -19,8 +19,8 @@ use tokio::sync::mpsc;
 
 use super::middleware::{BeforeTool, Middleware};
 use crate::{
-    CallEnd, Conversation, Id, Message, Model, ModelError, ModelErrorKind, Request, ToolContext,
-    ToolEvent, ToolEvents, ToolOutcome, ToolResult, Toolbox,
+    CallEnd, Conversation, Id, Model, ModelError, ModelErrorKind, Request, ToolContext, ToolEvent,
+    ToolEvents, ToolOutcome, ToolResult, Toolbox,
     agui::{Content, Custom, Event, EventKind},
     caps::TOOL_EVENTS_WAITING_MAX,
     machine::{Call, Decision, Done, Failure, Input, Machine, Misfed, Step},
@@ -49,9 +49,6 @@ pub(super) struct Driver {
 
 /// Nobody reads the events any more.
 struct Gone;
-
-/// The conversation, for tools.
-struct Shown(Vec<Arc<Message>>);
 
 impl Driver {
     /// Takes steps until the run is over or suspended. What was given to the run may panic: then
@@ -175,10 +172,10 @@ impl Driver {
     /// Makes calls, several at a time; what they say before they are done is passed on.
     async fn call_tools(&self, machine: &mut Machine, calls: Vec<Call>) -> Result<(), Gone> {
         let (tool_events, mut said) = ToolEvents::new();
-        let conversation: Arc<dyn Conversation> = Arc::new(Shown(machine.messages().to_vec()));
+        let conversation = machine.messages().clone();
         let made = calls
             .into_iter()
-            .map(|call| self.call_tool(call, tool_events.clone(), Arc::clone(&conversation)));
+            .map(|call| self.call_tool(call, tool_events.clone(), conversation.clone()));
         let mut made = iter(made).buffer_unordered(self.tools_parallel.max(1));
         loop {
             let ended = tokio::select! {
@@ -208,7 +205,7 @@ impl Driver {
         &self,
         mut call: Call,
         events: ToolEvents,
-        conversation: Arc<dyn Conversation>,
+        conversation: Conversation,
     ) -> Result<ToolResult, String> {
         // A middleware may change anything but which call this is.
         let call_id = call.id.clone();
@@ -334,12 +331,6 @@ impl Driver {
             events = passed_on;
         }
         events
-    }
-}
-
-impl Conversation for Shown {
-    fn messages(&self) -> Vec<Arc<Message>> {
-        self.0.clone()
     }
 }
 

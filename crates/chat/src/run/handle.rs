@@ -13,7 +13,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::ChatError;
 use crate::{
-    Message, Role, Usage,
+    Conversation, Role, Usage,
     agui::{Event, Interrupt},
     machine::{Done, Machine, Saved, Step},
 };
@@ -32,7 +32,7 @@ pub struct Run {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Finished {
     /// The conversation.
-    pub messages: Vec<Arc<Message>>,
+    pub messages: Conversation,
     /// What the run has cost, by model.
     pub usage: Vec<Usage>,
     /// How it ended; `None` if it waits for somebody.
@@ -80,7 +80,7 @@ impl Finished {
             _ => None,
         };
         Self {
-            messages: machine.messages().to_vec(),
+            messages: machine.messages().clone(),
             usage: machine.usage().to_vec(),
             interrupts: machine.interrupts(),
             saved: done.is_none().then(|| machine.save()),
@@ -91,7 +91,7 @@ impl Finished {
     fn lost() -> Self {
         let reason = Some("its runtime has shut down".to_owned());
         Self {
-            messages: Vec::new(),
+            messages: Conversation::default(),
             usage: Vec::new(),
             interrupts: Vec::new(),
             saved: None,

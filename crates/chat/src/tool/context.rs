@@ -1,13 +1,13 @@
 //! What a tool learns of the call it serves, and what it can say before it is done.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{fmt, time::Duration};
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sys::{Cancellation, Canceller};
 use tokio::sync::mpsc;
 
-use crate::{Id, Message, caps::TOOL_EVENTS_WAITING_MAX};
+use crate::{Conversation, Id, caps::TOOL_EVENTS_WAITING_MAX};
 
 /// The call that a tool serves. Cheap to clone.
 #[derive(Clone)]
@@ -18,19 +18,9 @@ pub struct ToolContext {
     attempt: u32,
     pub(super) cancellation: Cancellation,
     pub(super) grace: Duration,
-    conversation: Arc<dyn Conversation>,
+    conversation: Conversation,
     events: Option<ToolEvents>,
 }
-
-/// Where the conversation can be read. Only what is asked for is fetched.
-pub trait Conversation: Send + Sync {
-    /// All messages up to the call, oldest first.
-    fn messages(&self) -> Vec<Arc<Message>>;
-}
-
-/// A conversation in which nothing was said.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct NoConversation;
 
 /// What a tool says before it is done.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -89,7 +79,7 @@ impl ToolContext {
             attempt: 1,
             cancellation,
             grace: Duration::ZERO,
-            conversation: Arc::new(NoConversation),
+            conversation: Conversation::default(),
             events: None,
         }
     }
@@ -118,7 +108,7 @@ impl ToolContext {
 
     /// The same with a conversation.
     #[must_use]
-    pub fn with_conversation(mut self, conversation: Arc<dyn Conversation>) -> Self {
+    pub fn with_conversation(mut self, conversation: Conversation) -> Self {
         self.conversation = conversation;
         self
     }
@@ -164,8 +154,8 @@ impl ToolContext {
 
     /// The conversation up to the call.
     #[must_use]
-    pub fn messages(&self) -> Vec<Arc<Message>> {
-        self.conversation.messages()
+    pub const fn messages(&self) -> &Conversation {
+        &self.conversation
     }
 
     /// Says how far the tool is. Waits while too many events are on their way.
@@ -205,18 +195,6 @@ impl fmt::Debug for ToolContext {
             .field("idempotency_key", &self.idempotency_key)
             .field("attempt", &self.attempt)
             .finish_non_exhaustive()
-    }
-}
-
-impl Conversation for NoConversation {
-    fn messages(&self) -> Vec<Arc<Message>> {
-        Vec::new()
-    }
-}
-
-impl Conversation for Vec<Arc<Message>> {
-    fn messages(&self) -> Vec<Arc<Message>> {
-        self.clone()
     }
 }
 

@@ -11,9 +11,7 @@ mod toolbox;
 
 pub use builder::{BadTool, ToolBuilder};
 pub use content::IntoContent;
-pub use context::{
-    Conversation, NoConversation, Progress, ToolContext, ToolEvent, ToolEvents, ToolEventsReader,
-};
+pub use context::{Progress, ToolContext, ToolEvent, ToolEvents, ToolEventsReader};
 pub(crate) use definition::words_of;
 pub use definition::{Approval, BadArguments, BadOutput, Tool};
 pub use outcome::{ToolError, ToolOutcome};

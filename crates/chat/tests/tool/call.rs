@@ -1,6 +1,6 @@
 //! What becomes of a call.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 use chat::{
     CallEnd, Message, Progress, Role, Tool, ToolContext, ToolError, ToolEvent, ToolEvents,
@@ -145,8 +145,8 @@ async fn a_tool_knows_the_call_it_serves() {
         ]))
     });
     let (_canceller, context) = context();
-    let messages = vec![Arc::new(Message::text("m", Role::User, "hello"))];
-    let context = context.with_conversation(Arc::new(messages)).with_attempt(2);
+    let messages = [Message::text("m", Role::User, "hello")];
+    let context = context.with_conversation(messages.into()).with_attempt(2);
     let context = context.with_idempotency_key("stream/call-1");
     let outcome = tool.unwrap().call(json!({}), context, &simulated()).await;
     assert_eq!(outcome, done(r#"["work","call-1","stream/call-1",2,["hello"]]"#));

@@ -36,7 +36,7 @@ fn check_refused(model: &str, request: &Request, parts: &[&str]) {
 }
 
 fn saying(messages: impl IntoIterator<Item = Message>) -> Request {
-    let messages = messages.into_iter().map(Arc::new).collect();
+    let messages = messages.into_iter().collect();
     Request { messages, ..Request::default() }
 }
 

@@ -72,20 +72,20 @@ const STORY: [&str; 8] = [
 pub(super) fn turn(request: &Request) -> Turn {
     let last = request.messages.iter().rposition(|message| message.role == Role::User);
     let question = last.map(|last| request.messages[last].text_content()).unwrap_or_default();
-    let since = &request.messages[last.map_or(0, |last| last + 1)..];
+    let since = request.messages.since(last.map_or(0, |last| last + 1));
     let said = demo::turn(request);
     let is_call = |say: &Say| matches!(say, Say::Call(_) | Say::Calls(_));
     if request.output.is_some() || said.says.iter().any(is_call) {
         return said;
     }
     let called = |name: &str| {
-        let mut calls = since.iter().flat_map(|message| message.calls());
+        let mut calls = since.clone().flat_map(|message| message.calls());
         calls.any(|call| call.name == name)
     };
     if let Some(clock) = clock(request, &question).filter(|clock| !called(&clock.name)) {
         return Turn::new().think("I had better look at the clock.").calls([clock]);
     }
-    if since.iter().any(|message| message.results().next().is_some()) {
+    if since.clone().any(|message| message.results().next().is_some()) {
         return said.text(format!("\n\n{AFTER_TOOLS}"));
     }
     if asks_for_much(&question) {
@@ -146,7 +146,6 @@ fn words(text: &str) -> impl Iterator<Item = String> + '_ {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
 
     use chat::Message;
 
@@ -154,7 +153,7 @@ mod tests {
 
     fn said_to(question: &str) -> String {
         let message = Message::text("m", Role::User, question.to_owned());
-        let request = Request { messages: vec![Arc::new(message)], ..Request::default() };
+        let request = Request { messages: [message].into(), ..Request::default() };
         let turn = turn(&request);
         assert_eq!(turn, super::turn(&request), "the same conversation gives the same answer");
         let texts = turn.says.iter().filter_map(|say| match say {

@@ -54,7 +54,7 @@ struct View<'a> {
     request: &'a Request,
     question: String,
     /// What was said since.
-    since: &'a [Arc<Message>],
+    since: Vec<&'a Message>,
 }
 
 impl<'a> View<'a> {
@@ -65,7 +65,7 @@ impl<'a> View<'a> {
         Self {
             request,
             question: question.map(|message| message.text_content()).unwrap_or_default(),
-            since: messages.get(last.map_or(0, |last| last + 1)..).unwrap_or_default(),
+            since: messages.since(last.map_or(0, |last| last + 1)).map(AsRef::as_ref).collect(),
         }
     }
 
@@ -198,7 +198,7 @@ impl<'a> View<'a> {
     /// An answer of the shape that is asked for, with what tools have told where it fits.
     fn shaped(&self, output: &OutputSpec) -> String {
         let mut known = Known::default();
-        for message in self.since {
+        for message in &self.since {
             for call in message.calls() {
                 known.learn(&call.arguments);
             }

@@ -41,9 +41,12 @@ pub(crate) fn only_of(provider: &str, mut request: Arc<Request>) -> Arc<Request>
         return request;
     }
     let mark = mark(provider);
-    let messages = Arc::make_mut(&mut request).messages.iter_mut();
-    for message in messages.filter(|message| is_marked(message)) {
-        for part in &mut Arc::make_mut(message).parts {
+    let unmarked = |message: &Arc<Message>| {
+        if !is_marked(message) {
+            return Arc::clone(message);
+        }
+        let mut message = Message::clone(message);
+        for part in &mut message.parts {
             let Some(signature) = signature_of(part) else { continue };
             let theirs = signature.take();
             *signature = theirs.and_then(|theirs| match theirs.strip_prefix(&mark) {
@@ -51,7 +54,10 @@ pub(crate) fn only_of(provider: &str, mut request: Arc<Request>) -> Arc<Request>
                 None => Some(theirs).filter(|theirs| !theirs.starts_with(SIGNATURE_MARK)),
             });
         }
-    }
+        Arc::new(message)
+    };
+    let messages = request.messages.iter().map(unmarked).collect();
+    Arc::make_mut(&mut request).messages = messages;
     request
 }
 
@@ -91,7 +97,7 @@ mod tests {
 
     fn told(provider: &str, signature: &str) -> Option<String> {
         let message = Message::new("m", Role::Assistant, vec![thought(signature)]);
-        let request = Request { messages: vec![Arc::new(message)], ..Request::default() };
+        let request = Request { messages: [message].into(), ..Request::default() };
         let request = only_of(provider, Arc::new(request));
         let Part::Thinking(thinking) = &request.messages[0].parts[0] else { panic!() };
         thinking.signature.clone()

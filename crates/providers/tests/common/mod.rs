@@ -119,8 +119,8 @@ pub(crate) fn refusal(status: &str, headers: &str, body: &str) -> Vec<u8> {
 }
 
 pub(crate) fn hello() -> Arc<Request> {
-    let message = Arc::new(Message::text("m1", Role::User, "Hello"));
-    Arc::new(Request { messages: vec![message], ..Request::default() })
+    let message = Message::text("m1", Role::User, "Hello");
+    Arc::new(Request { messages: [message].into(), ..Request::default() })
 }
 
 /// All that a model streams.

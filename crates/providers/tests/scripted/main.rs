@@ -21,7 +21,7 @@ fn simulated() -> Sys {
 
 fn asks(text: &str) -> Request {
     let question = Message::text("m1", Role::User, text);
-    Request { messages: vec![Arc::new(question)], ..Request::default() }
+    Request { messages: [question].into(), ..Request::default() }
 }
 
 /// What it streams until it ends or fails.

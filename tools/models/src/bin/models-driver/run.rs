@@ -121,7 +121,7 @@ pub(crate) async fn run(
 pub(crate) async fn read_huge(model: &dyn Model, wire: Wire, scenario: Scenario) -> Result<Ran> {
     let (_keep, cancellation) = Cancellation::new();
     let request = chat::Request {
-        messages: vec![Arc::new(Message::text("m1", Role::User, "Go on for ever."))],
+        messages: [Message::text("m1", Role::User, "Go on for ever.")].into(),
         ..chat::Request::default()
     };
     let mut stream = model.call(Arc::new(request), cancellation);
