@@ -1,6 +1,11 @@
 //! What was said, as everybody holds it who has to do with it.
 
-use std::{fmt, ops::Index, ops::Range, sync::Arc};
+use std::{
+    fmt,
+    ops::{Index, Range},
+    sync::Arc,
+    vec,
+};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -173,6 +178,33 @@ impl<'a> IntoIterator for &'a Conversation {
     }
 }
 
+impl IntoIterator for Conversation {
+    type Item = Arc<Message>;
+    type IntoIter = IntoIter;
+
+    fn into_iter(self) -> IntoIter {
+        IntoIter { blocks: self.blocks.into_iter(), block: Vec::new().into_iter() }
+    }
+}
+
+/// The messages of a conversation, taken out of it.
+#[derive(Debug)]
+pub struct IntoIter {
+    blocks: vec::IntoIter<Arc<Vec<Arc<Message>>>>,
+    block: vec::IntoIter<Arc<Message>>,
+}
+
+impl Iterator for IntoIter {
+    type Item = Arc<Message>;
+
+    fn next(&mut self) -> Option<Arc<Message>> {
+        self.block.next().or_else(|| {
+            self.block = Arc::unwrap_or_clone(self.blocks.next()?).into_iter();
+            self.block.next()
+        })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -199,6 +231,7 @@ mod tests {
             assert_eq!(conversation.since(count / 2).len(), count - count / 2);
             assert_eq!(conversation.since(count + 1).len(), 0);
             assert!(conversation.get(count).is_none());
+            assert!(conversation.iter().eq(&conversation.clone().into_iter().collect::<Vec<_>>()));
             let json = serde_json::to_string(&conversation).unwrap();
             assert_eq!(serde_json::from_str::<Conversation>(&json).unwrap(), conversation);
         }

@@ -11,10 +11,10 @@
 //! # Ok(()) }
 //! ```
 //!
-//! In reading order: `message` and [`conversation`] are what is said, `model` what is asked and streamed, `tool` what may
-//! be called; [`machine`] decides what comes next and never awaits; `run` takes its steps. [`agui`]
-//! is what goes out, [`verify`] and `transcript` read it back, [`convert`] and [`ui`] are for front
-//! ends.
+//! In reading order: `message` and [`conversation`] are what is said, `model` what is asked and
+//! streamed, `tool` what may be called; [`machine`] decides what comes next and never awaits; `run`
+//! takes its steps. [`agui`] is what goes out, [`verify`] and `transcript` read it back,
+//! [`convert`] and [`ui`] are for front ends.
 
 pub mod agui;
 pub mod caps;

@@ -35,8 +35,8 @@ use crate::{
 ///     }
 /// }
 ///
-/// fn is_a_log(_: impl Log) {}
-/// is_a_log(ReadOnly(MemoryLog::new(&sys::Sys::real())));
+/// fn is_a_log<L: Log>() {}
+/// is_a_log::<ReadOnly>();
 /// ```
 pub trait Layer: Send + Sync + fmt::Debug + 'static {
     /// The log behind it.

@@ -292,7 +292,7 @@ fn an_effect_that_has_only_been_claimed_misses_nothing_by_a_compaction() {
     });
 }
 
-/// An effect whose beginning is gone all the same: somebody has compacted the stream by other rules.
+/// An effect whose beginning is gone all the same: somebody compacted the stream by other rules.
 #[test]
 fn an_effect_whose_beginning_is_not_kept_begins_with_the_rows_there_are() {
     run(|sys| async move {
