@@ -43,12 +43,12 @@ enum Work {
 
 /// All stages, in the order they run.
 pub(crate) const STAGES: &[Stage] = &[
-    Stage { name: "build", minutes: 16, work: Work::Now(build::run) },
-    Stage { name: "unit and property", minutes: 6, work: Work::Now(cargo_test::run_unit) },
-    Stage { name: "fuzz", minutes: 10, work: Work::Now(run_fuzz) },
+    Stage { name: "build", minutes: 15, work: Work::Now(build::run) },
+    Stage { name: "unit and property", minutes: 7, work: Work::Now(cargo_test::run_unit) },
+    Stage { name: "fuzz", minutes: 9, work: Work::Now(run_fuzz) },
     Stage { name: "simulation", minutes: 1, work: Work::Now(run_simulation) },
     Stage { name: "conformance", minutes: 3, work: Work::Now(run_conformance) },
-    Stage { name: "crash", minutes: 2, work: Work::Now(cargo_test::run_crash) },
+    Stage { name: "crash", minutes: 3, work: Work::Now(cargo_test::run_crash) },
     Stage { name: "differential", minutes: 2, work: Work::Now(run_differential) },
     Stage { name: "browser", minutes: 4, work: Work::Now(run_browser) },
     Stage { name: "reserve", minutes: 1, work: Work::Planned },
