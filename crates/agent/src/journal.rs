@@ -9,7 +9,7 @@ use live::{Retry, Row};
 use log::{Append, AppendError, Log, Outcome};
 use state::{Draft, Json, TxId};
 use sys::{Cancellation, Sys};
-use wire::{Address, Epoch, Messages, Producer, ProducerId, ProducerSeq};
+use wire::{Address, Epoch, Messages, Producer, ProducerId, ProducerSeq, caps::INTEGER_MAX};
 
 use crate::{
     caps::DELETES_PER_APPEND_MAX,
@@ -154,6 +154,10 @@ impl Journal {
             let txid = journal.txid()?;
             match journal.append(writes)?.await {
                 Ok(()) => return Ok((journal, txid)),
+                Err(JournalError::TakenOver { epoch }) if epoch >= INTEGER_MAX => {
+                    let why = format!("somebody has claimed the last epoch there is, {epoch}");
+                    return Err(JournalError::Stream(why));
+                }
                 Err(JournalError::TakenOver { epoch }) => journal.epoch = Epoch::new(epoch),
                 Err(error) => return Err(error),
             }

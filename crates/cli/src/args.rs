@@ -83,7 +83,7 @@ pub(crate) enum Command {
     #[command(after_help = SERVE_NOTES)]
     Serve(Flags),
 
-    /// Ask a model something; without a key, the scripted one answers
+    /// Ask a model something; the scripted one answers, unless --model names another
     #[command(after_help = ASK_NOTES)]
     Ask(AskArgs),
 

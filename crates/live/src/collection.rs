@@ -116,7 +116,6 @@ impl<R: 'static> Collection<R> {
     /// What its source says, if it has given up.
     pub async fn ready(&self) -> Result<(), SourceFailed> {
         let asking = self.db.ask(self.id);
-        settled(self.db.status(self.id)).await?;
         if let Some(status) = asking.as_ref().and_then(Asking::status) {
             settled(status).await?;
         }

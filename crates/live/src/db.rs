@@ -24,7 +24,7 @@ use crate::{
     live_query::LiveQuery,
     panic::caught,
     row_ref::RowRef,
-    source::{self, Demand, Demands, Loading, Sink, Source, SourceError},
+    source::{self, Demand, Demands, Loading, Sink, Source},
     status::Status,
     transaction::{OpenTransaction, Transaction, Writer, Writes},
 };
@@ -160,24 +160,24 @@ impl Db {
             (false, Loading::Everything) => (Status::Loading, None),
         };
         let has_demands = demands.is_some();
-        let id = self.add(name, schema, writer, status)?;
-        if let Some(demands) = demands {
-            self.shared.inner.lock().load_on_demand(id, demands);
-        }
+        let table = Table { status: watch::Sender::new(status), writer, demands };
+        let id = self.add_table(name, schema, table)?;
         let (sink, cancellation) = (Sink::new(self, id), self.shared.canceller.cancellation());
+        let db = self.downgrade();
         self.sys().spawn.task("source of a collection", async move {
             let outcome = tokio::select! {
                 biased;
                 () = cancellation.cancelled() => return,
                 outcome = caught(source.run(sink.clone())) => outcome,
             };
-            match outcome {
-                Ok(Ok(())) if has_demands => {
-                    sink.error(&SourceError("the source has ended; nothing is loaded".into()));
-                }
-                Ok(Ok(())) => {}
-                Ok(Err(error)) => sink.error(&error),
-                Err(panic) => sink.error(&SourceError(panic.to_string())),
+            let why = match outcome {
+                Ok(Ok(())) if has_demands => "the source has ended; nothing is loaded".into(),
+                Ok(Ok(())) => return,
+                Ok(Err(error)) => error.0,
+                Err(panic) => panic.to_string(),
+            };
+            if let Some(db) = db.upgrade() {
+                db.end_source(id, &Status::Error(why.into()));
             }
         });
         Ok(Collection::new(self.clone(), id))
@@ -312,13 +312,25 @@ impl Db {
         writer: Option<Arc<dyn Writer>>,
         status: Status,
     ) -> Result<CollectionId, DbError> {
+        let status = watch::Sender::new(status);
+        self.add_table(name, schema, Table { status, writer, demands: None })
+    }
+
+    fn add_table(&self, name: &str, schema: Schema, table: Table) -> Result<CollectionId, DbError> {
         let mut inner = self.shared.inner.lock();
         let id = inner.database.collection(name, schema);
         let id = id.map_err(|_| DbError::DuplicateCollection { name: name.into() })?;
-        inner
-            .tables
-            .insert(id, Table { status: watch::Sender::new(status), writer, demands: None });
+        inner.is_any_on_demand |= table.demands.is_some();
+        inner.tables.insert(id, table);
         Ok(id)
+    }
+
+    /// The source of a collection is gone.
+    fn end_source(&self, id: CollectionId, status: &Status) {
+        if let Some(table) = self.shared.inner.lock().tables.get_mut(&id) {
+            table.demands.iter_mut().for_each(|demands| demands.end(status));
+            table.status.send_replace(status.clone());
+        }
     }
 
     pub(crate) fn find(&self, name: &str) -> Result<CollectionId, DbError> {
@@ -371,15 +383,13 @@ impl Db {
         let inner = self.shared.inner.lock();
         let asked = inner.database.subsets(query).into_iter();
         let asked = asked.filter_map(|(name, _)| inner.database.find(&name));
-        let tables: Vec<_> =
-            asked.filter_map(|id| Some(inner.tables.get(&id)?.status.subscribe())).collect();
+        let tables = asked.filter_map(|id| Some(inner.tables.get(&id)?.status.subscribe()));
         let holds = inner.holds.get(&id).map(|holds| holds.subsets.as_slice()).unwrap_or_default();
         let subsets = holds
             .iter()
             .filter_map(|(id, name)| inner.tables.get(id)?.demands.as_ref()?.status(name));
-        // A source that is gone loads nothing more, and a lazy one says of the whole collection how
-        // a load went, before it says that it is done: so collections come first, and last.
-        tables.iter().cloned().chain(subsets).chain(tables.iter().cloned()).collect()
+        // A lazy source says of the collection how a load went, before it says that it is done.
+        subsets.chain(tables).collect()
     }
 
     /// Why a query was stopped, if it was.
@@ -526,13 +536,6 @@ impl Inner {
         }
     }
 
-    fn load_on_demand(&mut self, id: CollectionId, demands: Demands) {
-        self.is_any_on_demand = true;
-        if let Some(table) = self.tables.get_mut(&id) {
-            table.demands = Some(demands);
-        }
-    }
-
     /// Has everything loaded that a query asks for, or forgets the query.
     fn hold(&mut self, id: QueryId, query: &Query, count: usize) -> Result<(), DbError> {
         if !self.is_any_on_demand {
@@ -543,7 +546,7 @@ impl Inner {
             let Some(collection) = self.database.find(&name) else { continue };
             let table = self.tables.get_mut(&collection);
             let Some(demands) = table.and_then(|table| table.demands.as_mut()) else { continue };
-            if let (Some(_), Some(limit)) = (subset.limit, query.limit) {
+            if let (Some(_), Some(limit), false) = (subset.limit, query.limit, demands.is_whole()) {
                 holds.window = Some(Window { limit, count, is_asked: true });
             }
             let Ok(subset) = demands.hold(&name, subset) else {

@@ -4,11 +4,13 @@ mod house;
 mod page;
 mod secret;
 
-use std::{io, sync::Arc};
+use std::{cmp::Reverse, io, sync::Arc};
 
+use log::{List, Log};
 use server::{Auth, Issuer, Server};
 use sessions::{Actions, Door, Fleet, FleetSettings, Pass, SessionId};
 use sys::Sys;
+use wire::Offset;
 
 use self::house::House;
 use crate::{
@@ -21,6 +23,10 @@ use crate::{
 
 /// The streams of all sessions.
 const SESSION_STREAMS: &str = "*/sessions/**";
+/// How those of our own begin.
+const SESSIONS_PREFIX: &str = "main/sessions/";
+/// Sessions that are told of.
+const EARLIER_MAX: usize = 3;
 /// Ports tried after the usual one.
 const PORTS_TRIED_MAX: u16 = 20;
 /// People at a terminal need not read about every connection.
@@ -52,17 +58,29 @@ pub(crate) fn run(flags: DevFlags) -> Result<(), Failure> {
         let server = bind_near(&sys, &store, config.server, ports).await?;
         let address = server.local_addr();
         let actions = Actions::for_agent(&sys, store.log(), AGENT);
+        let earlier = earlier(&*store.log()).await?;
         let session = SessionId::draw(&sys.chance);
         actions.create(&session).await.map_err(Failure::refused)?;
         let server = server.beside(Arc::new(house(&sys, actions, issuer, address)));
         let fleet = launch(&sys, &store, choice.clone())?;
         let taken = (address.port() != usual_port && usual_port != 0).then_some(usual_port);
         let url = format!("{scheme}://{address}");
-        let said =
-            Welcome { url: &url, session: &session, place: &place, model: &choice.why, taken };
+        let (session, place, model) = (&session, &place, &choice.why);
+        let said = Welcome { url: &url, session, earlier: &earlier, place, model, taken };
         output::raw(said.text(Ink::for_terminal()).as_bytes())?;
         serve::run_until_signal(&sys, server, store, fleet.shutdown()).await
     })
+}
+
+/// The latest sessions in which something was said.
+async fn earlier(log: &dyn Log) -> Result<Vec<SessionId>, Failure> {
+    let list = List { prefix: SESSIONS_PREFIX.to_owned(), ..List::default() };
+    let page = log.list(list).await;
+    let mut streams = page.map_err(|error| Failure::about("sessions", error))?.streams;
+    streams.retain(|stream| stream.head.tail != Offset::START);
+    streams.sort_by_key(|stream| Reverse(stream.head.incarnation.get()));
+    let ids = streams.iter().filter_map(|stream| SessionId::of(&stream.path));
+    Ok(ids.take(EARLIER_MAX).collect())
 }
 
 fn house(
@@ -149,6 +167,7 @@ impl Ink {
 struct Welcome<'a> {
     url: &'a str,
     session: &'a SessionId,
+    earlier: &'a [SessionId],
     place: &'a str,
     model: &'a str,
     /// A port that was not free.
@@ -157,14 +176,16 @@ struct Welcome<'a> {
 
 impl Welcome<'_> {
     fn text(&self, Ink { bold, faint, plain }: Ink) -> String {
-        let Self { url, session, place, model, taken } = self;
+        let Self { url, session, earlier, place, model, taken } = self;
+        let earlier = earlier.iter().map(|id| format!("  Earlier:    {url}/s/{id}\n"));
+        let earlier: String = earlier.collect();
         let taken = taken.map(|port| format!(" (port {port} is taken)")).unwrap_or_default();
         let stream = format!("{url}/v1/stream/hello");
         let json = "-H 'Content-Type: application/json'";
         format!(
             "
   Talk here:  {bold}{url}/s/{session}{plain}{taken}
-  The model:  {model}
+{earlier}  The model:  {model}
 
   Headwater {version} keeps everything {place}. Ctrl-C ends it.
   {faint}Streams alone: make one, append to it, and follow it live:{plain}
@@ -187,8 +208,11 @@ mod tests {
     fn the_welcome_is_short_and_plain_without_ink() {
         let session = &"calm-otter-1".parse().unwrap();
         let (url, place, model) = ("http://127.0.0.1:4438", "in ./.headwater", "scripted");
-        let text = Welcome { url, session, place, model, taken: Some(4437) }.text(Ink::NONE);
-        assert!(text.lines().count() < 15, "{text}");
+        let earlier = &["deep-brook-2".parse().unwrap()];
+        let text = Welcome { url, session, earlier, place, model, taken: Some(4437) };
+        let text = text.text(Ink::NONE);
+        assert!(text.lines().count() < 16, "{text}");
+        assert!(text.contains("  Earlier:    http://127.0.0.1:4438/s/deep-brook-2\n"), "{text}");
         assert!(!text.contains('\x1b'), "{text}");
         assert!(
             text.contains("http://127.0.0.1:4438/s/calm-otter-1 (port 4437 is taken)"),

@@ -4,7 +4,7 @@ mod print;
 mod timeline;
 
 use clap::Args as ClapArgs;
-use log::{Freshness, Log};
+use log::{Freshness, Log, ReadError};
 use sessions::SessionId;
 use sys::Sys;
 use wire::{Address, ReadFrom, caps::CHUNK_BYTES_DEFAULT};
@@ -50,7 +50,12 @@ async fn read(log: &dyn Log, session: &SessionId) -> Result<Timeline, Failure> {
     let mut from = ReadFrom::Start;
     loop {
         let chunk = log.read(&address, from, CHUNK_BYTES_DEFAULT).await;
-        let chunk = chunk.map_err(|error| Failure::about(format!("session {session}"), error))?;
+        let chunk = chunk.map_err(|error| match error {
+            ReadError::NotFound(_) => Failure::refused(format!(
+                "there is no session {session} here; `headwater stream list` names those there are"
+            )),
+            error => Failure::about(format!("session {session}"), error),
+        })?;
         for message in chunk.messages() {
             timeline.take(message);
         }

@@ -96,7 +96,10 @@ impl Survey {
                 }
             },
             Body::Change(change) if change.type_name == effect::CLAIM_TYPE => match change.value {
-                Some(_) => drop(self.claims.entry(change.key.into_owned()).or_insert(position)),
+                Some(value) if effect::is_claim(&Json::from(value)) => {
+                    self.claims.entry(change.key.into_owned()).or_insert(position);
+                }
+                Some(_) => {}
                 None => drop(self.claims.remove(&*change.key)),
             },
             Body::Change(_) | Body::Control(_) | Body::Skipped(_) => {}

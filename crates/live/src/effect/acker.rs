@@ -1,5 +1,7 @@
 //! Acknowledgements: one owner of a cursor, which writes it together with what handlers commit.
 
+use std::collections::BTreeSet;
+
 use log::Outcome;
 use state::Draft;
 use tokio::sync::{mpsc, oneshot};
@@ -129,16 +131,22 @@ impl Acker {
 
     /// Takes acknowledgements, and writes as many at once as may be.
     async fn take(&mut self, acks: Vec<Ack>) -> Result<(), CommitError> {
-        let (mut commits, mut asks, mut is_changed) = (Vec::new(), Vec::new(), false);
+        let (mut commits, mut asks, mut done) = (Vec::new(), Vec::new(), Vec::new());
+        let mut is_changed = false;
         for ack in acks {
             match ack {
                 Ack::Delivered(new, known) => self.progress.deliver(new, known),
                 Ack::Passed(position) => is_changed |= self.progress.pass(position),
-                Ack::Done(marks) => is_changed |= self.progress.finish(&marks),
+                Ack::Done(marks) => done.extend(marks),
                 Ack::Commit(commit) => commits.push(commit),
                 Ack::Ask(marks, reply) => asks.push((marks, reply)),
             }
         }
+        // A handler that did not wait for its commit is done with it, not without it.
+        let committed: BTreeSet<_> = commits.iter().flat_map(|commit| &commit.marks).collect();
+        let (late, done): (Vec<_>, Vec<_>) =
+            done.into_iter().partition(|mark| committed.contains(mark));
+        is_changed |= self.progress.finish(&done);
         let mut group: Vec<Commit> = Vec::new();
         for commit in commits {
             let bytes: usize = group.iter().map(|commit| commit.bytes).sum();
@@ -148,6 +156,7 @@ impl Acker {
             group.push(commit);
         }
         is_changed &= !self.commit(group).await?;
+        is_changed |= self.progress.finish(&late);
         if is_changed {
             self.write(Vec::new()).await?;
         }
@@ -207,9 +216,12 @@ impl Acker {
     }
 
     /// Finds out whether commits were stored although the stream said no: the same number cannot be
-    /// used twice.
+    /// used twice. If it was used, the stream tells by whom: by the commits, or by this question,
+    /// whose answer was lost.
     async fn is_stored(&mut self, group: &[Commit]) -> Result<bool, CommitError> {
-        let is_stored = self.write(Vec::new()).await? == Outcome::Duplicate;
+        let (txid, before) = (self.pen.next_txid()?, self.pen.end());
+        let is_used = self.write(Vec::new()).await? == Outcome::Duplicate;
+        let is_stored = is_used && self.pen.has_rows(&txid, before).await?;
         if is_stored {
             for commit in group {
                 self.progress.finish(&commit.marks);

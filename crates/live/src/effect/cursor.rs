@@ -30,6 +30,11 @@ pub(crate) fn position(cursor: &Json) -> Option<Position> {
     (cursor.position <= ORDINAL_MAX).then(|| Position::new(cursor.position))
 }
 
+/// Whether a row of the type of claims is one. Strangers may write anything.
+pub(crate) fn is_claim(claim: &Json) -> bool {
+    claim.read::<Claim>().is_ok()
+}
+
 /// How far an effect has come.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

@@ -342,6 +342,9 @@ impl Search {
             }
             match write.type_name.as_str() {
                 cursor::TYPE => {
+                    if write.value.is_none() {
+                        self.first = None;
+                    }
                     self.cursor = write.value.as_ref().and_then(|value| value.read().ok());
                     let possible = self.cursor.iter().filter(|cursor| cursor.epoch < INTEGER_MAX);
                     self.epoch = possible.map(|cursor| cursor.epoch).fold(self.epoch, u64::max);

@@ -16,7 +16,9 @@ use std::{fmt, future::Future, pin::Pin, sync::Arc};
 use query::{ChangeKind, Query};
 use sys::{Cancellation, Canceller, Task};
 
-pub(crate) use self::cursor::{CLAIM_TYPE, TYPE as CURSOR_TYPE, position as cursor_position};
+pub(crate) use self::cursor::{
+    CLAIM_TYPE, TYPE as CURSOR_TYPE, is_claim, position as cursor_position,
+};
 pub use self::{
     event::{Context, Event, EventId, HandlerError},
     rows::{CommitError, Rows},

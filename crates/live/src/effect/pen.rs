@@ -1,13 +1,18 @@
 //! What an effect writes: one producer, one append after the other, each once.
 
-use log::{Append, AppendError, Outcome, Unavailable};
+use log::{Append, AppendError, Chunk, Freshness, Outcome, Unavailable};
 use smol_str::SmolStr;
-use state::{Draft, TxId};
+use state::{BadName, Body, Draft, TxId};
 use sys::{Cancellation, Sys};
-use wire::{Epoch, Messages, Producer, ProducerId, ProducerSeq};
+use wire::{
+    Epoch, Messages, Offset, Producer, ProducerId, ProducerSeq, ReadFrom, caps::INTEGER_MAX,
+};
 
-use super::{CommitError, cursor::Claim};
-use crate::{retry::Retry, stream::Stream};
+use super::{
+    CommitError,
+    cursor::{Claim, TYPE},
+};
+use crate::{caps::READ_BYTES, retry::Retry, stream::Stream};
 
 /// The one writer of an effect. Whoever claims the effect later fences it off.
 pub(super) struct Pen {
@@ -17,6 +22,8 @@ pub(super) struct Pen {
     producer: ProducerId,
     epoch: u64,
     seq: ProducerSeq,
+    /// Where the stream ended after the last append.
+    end: Option<Offset>,
     /// When the effect ends, what cannot be written at once is left to its next life.
     cancellation: Cancellation,
 }
@@ -61,7 +68,7 @@ impl Pen {
         })?;
         let (effect, stream, sys) = (effect.clone(), stream.clone(), sys.clone());
         let (epoch, seq) = (0, ProducerSeq::FIRST);
-        Ok(Self { effect, stream, sys, producer, epoch, seq, cancellation })
+        Ok(Self { effect, stream, sys, producer, epoch, seq, end: None, cancellation })
     }
 
     pub(super) fn effect(&self) -> &SmolStr {
@@ -92,6 +99,10 @@ impl Pen {
                     // answer was lost; nobody can tell.
                 }
                 Ok((_, end)) => return Ok((claim, end)),
+                Err(Refused::Fenced(current)) if current.get() >= INTEGER_MAX => {
+                    let why = format!("somebody has claimed the last epoch there is, {current:?}");
+                    return Err(CommitError::Stream(why));
+                }
                 Err(Refused::Fenced(current)) => self.epoch = self.epoch.max(current.get()),
                 Err(refused) => return Err(refused.into()),
             }
@@ -102,15 +113,68 @@ impl Pen {
     /// before, and where the stream ends.
     pub(super) async fn append(&mut self, drafts: Vec<Draft>) -> Result<(Outcome, u64), Refused> {
         let bad = |error: &dyn std::fmt::Display| Refused::Rejected(error.to_string(), Sent::No);
-        let txid = format!("effect/{}.{:x}.{}", self.effect, self.epoch, self.seq.get());
-        let txid: TxId = txid.parse().map_err(|error| bad(&error))?;
+        let txid = self.next_txid()?;
         let messages = state::transaction(&txid, drafts).map_err(|error| bad(&error))?;
-        let stored = self.store(messages).await?;
+        let (outcome, end) = self.store(messages).await?;
         self.seq = self.seq.next();
-        Ok(stored)
+        self.end = Some(end);
+        Ok((outcome, end.position.get()))
     }
 
-    async fn store(&self, messages: Messages) -> Result<(Outcome, u64), Refused> {
+    /// The name of the next transaction.
+    pub(super) fn next_txid(&self) -> Result<TxId, Refused> {
+        let txid = format!("effect/{}.{:x}.{}", self.effect, self.epoch, self.seq.get());
+        let bad = |error: BadName| Refused::Rejected(error.to_string(), Sent::No);
+        txid.parse().map_err(bad)
+    }
+
+    /// Where the stream ended after the last append.
+    pub(super) fn end(&self) -> Option<Offset> {
+        self.end
+    }
+
+    /// Whether a transaction that was written after a place has any row but the cursor.
+    pub(super) async fn has_rows(
+        &self,
+        txid: &TxId,
+        after: Option<Offset>,
+    ) -> Result<bool, Refused> {
+        let mut from = after.map_or(ReadFrom::Start, ReadFrom::At);
+        loop {
+            let chunk = self.read(from).await?;
+            let is_its_row = |message| {
+                let event = state::decode(message);
+                let is_its = event.headers.txid.as_deref() == Some(txid.as_str());
+                is_its && matches!(event.body, Body::Change(change) if change.type_name != TYPE)
+            };
+            if chunk.messages().any(is_its_row) {
+                return Ok(true);
+            }
+            if chunk.freshness != Freshness::Behind {
+                return Ok(false);
+            }
+            from = ReadFrom::At(chunk.next);
+        }
+    }
+
+    async fn read(&self, from: ReadFrom) -> Result<Chunk, Refused> {
+        let mut failures = 0;
+        loop {
+            match self.stream.log.read(&self.stream.address, from, READ_BYTES).await {
+                Ok(chunk) => return Ok(chunk),
+                Err(error) if error.is_retryable() => {
+                    failures += 1;
+                    let pause = Retry::default().pause(failures, &self.sys.chance);
+                    if !self.cancellation.rest(pause, &self.sys).await {
+                        return Err(Refused::Stream(error.to_string()));
+                    }
+                }
+                Err(error) => return Err(Refused::Stream(error.to_string())),
+            }
+        }
+    }
+
+    async fn store(&self, messages: Messages) -> Result<(Outcome, Offset), Refused> {
         let (id, epoch) = (self.producer.clone(), Epoch::new(self.epoch));
         let producer = Producer { id, epoch, seq: self.seq };
         let mut failures = 0;
@@ -118,7 +182,7 @@ impl Pen {
             let append =
                 Append { producer: Some(producer.clone()), ..Append::messages(messages.clone()) };
             match self.stream.log.append(&self.stream.address, append).await {
-                Ok(appended) => return Ok((appended.outcome, appended.tail.position.get())),
+                Ok(appended) => return Ok((appended.outcome, appended.tail)),
                 Err(AppendError::Fenced(fenced)) => return Err(Refused::Fenced(fenced.current)),
                 Err(error) if error.is_retryable() => {
                     failures += 1;

@@ -77,6 +77,8 @@ pub(crate) struct Demands {
     news: Arc<Notify>,
     /// Whoever asks for something asks for everything.
     is_whole: bool,
+    /// Why nothing will ever be loaded.
+    ended: Option<Status>,
 }
 
 #[derive(Debug)]
@@ -84,6 +86,8 @@ struct Wanted {
     subset: Subset,
     holders: usize,
     status: watch::Sender<Status>,
+    /// Whether the source was told.
+    is_told: bool,
 }
 
 #[derive(Debug)]
@@ -108,15 +112,23 @@ impl Demands {
         let name: Arc<str> = subset.query(collection).to_json().into();
         if let Some(wanted) = self.wanted.get_mut(&name) {
             wanted.holders += 1;
+            if self.is_whole {
+                self.again(&name);
+            }
             return Ok(name);
         }
         if self.wanted.len() >= SUBSETS_MAX {
             return Err(TooMany);
         }
-        let status = watch::Sender::new(Status::Loading);
-        self.wanted.insert(name.clone(), Wanted { subset, holders: 1, status });
+        let status = watch::Sender::new(self.ended.clone().unwrap_or(Status::Loading));
+        self.wanted.insert(name.clone(), Wanted { subset, holders: 1, status, is_told: false });
         self.ask(Ask::Load(name.clone()));
         Ok(name)
+    }
+
+    /// Whether whoever asks for something asks for everything.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.is_whole
     }
 
     /// Holds everything there is of a lazy source.
@@ -143,15 +155,19 @@ impl Demands {
             return;
         }
         let Some(wanted) = self.wanted.remove(name) else { return };
-        let before = self.asks.len();
         self.asks.retain(|ask| !matches!(ask, Ask::Load(own) if **own == *name));
-        let was_never_loaded = self.asks.len() < before && *wanted.status.borrow() != Status::Ready;
-        if !was_never_loaded {
+        if wanted.is_told {
             self.ask(Ask::Unload(wanted.subset));
         }
     }
 
-    /// The source has given up, so nobody waits for what it was to load.
+    /// The source is gone, so nobody waits for what it will never load.
+    pub(crate) fn end(&mut self, status: &Status) {
+        self.ended = Some(status.clone());
+        self.fail(status);
+    }
+
+    /// Something went wrong, so nobody waits for what was to be loaded.
     pub(crate) fn fail(&self, status: &Status) {
         let loading = self.wanted.values().filter(|own| *own.status.borrow() == Status::Loading);
         loading.for_each(|wanted| drop(wanted.status.send_replace(status.clone())));
@@ -167,10 +183,9 @@ impl Demands {
             match self.asks.pop_front()? {
                 Ask::Unload(subset) => return Some(Demand::Unload(subset)),
                 Ask::Load(name) => {
-                    let Some(Wanted { subset, status, .. }) = self.wanted.get(&name) else {
-                        continue;
-                    };
-                    let (subset, status) = (subset.clone(), status.clone());
+                    let Some(wanted) = self.wanted.get_mut(&name) else { continue };
+                    wanted.is_told = true;
+                    let (subset, status) = (wanted.subset.clone(), wanted.status.clone());
                     return Some(Demand::Load(Load { subset, status, is_answered: false }));
                 }
             }

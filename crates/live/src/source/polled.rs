@@ -125,17 +125,20 @@ where
         self.wishes.take_refetch() || (watch.is_watched && watch.is_stale)
     }
 
-    async fn fetch(&mut self, sink: &Sink) -> Result<(), SourceError> {
-        match (self.fetch)().await {
-            Ok(rows) => {
-                let batch = rows.into_iter().fold(Batch::begin().truncate(), Batch::put);
-                sink.commit(batch).map_err(|error| SourceError(error.to_string()))?;
-                sink.ready();
+    /// Fetches; true if there were rows to show.
+    async fn fetch(&mut self, sink: &Sink) -> Result<bool, SourceError> {
+        let rows = match (self.fetch)().await {
+            Ok(rows) => rows,
+            Err(error) => {
+                // What was fetched before is still shown, and the next fetch may go better.
+                sink.error(&SourceError(error.to_string()));
+                return Ok(false);
             }
-            // What was fetched before is still shown, and the next fetch may go better.
-            Err(error) => sink.error(&SourceError(error.to_string())),
-        }
-        Ok(())
+        };
+        let batch = rows.into_iter().fold(Batch::begin().truncate(), Batch::put);
+        sink.commit(batch).map_err(|error| SourceError(error.to_string()))?;
+        sink.ready();
+        Ok(true)
     }
 }
 
@@ -143,6 +146,7 @@ where
 struct Watch {
     is_watched: bool,
     is_stale: bool,
+    has_failed: bool,
     /// When the rows are out of date, on the clock that only goes forward.
     due: Option<Duration>,
     /// Somebody waits for the rows.
@@ -152,7 +156,11 @@ struct Watch {
 impl Watch {
     fn hear(&mut self, demand: Demand) {
         match demand {
-            Demand::Load(load) => (self.is_watched, self.load) = (true, Some(load)),
+            Demand::Load(load) => {
+                (self.is_watched, self.load) = (true, Some(load));
+                // Whoever comes anew may fare better.
+                self.is_stale |= self.has_failed;
+            }
             Demand::Unload(_) => self.is_watched = false,
         }
     }
@@ -170,12 +178,15 @@ where
     }
 
     async fn run(mut self, mut sink: Sink) -> Result<(), SourceError> {
-        let mut watch = Watch { is_watched: !self.is_lazy, is_stale: true, due: None, load: None };
+        let is_watched = !self.is_lazy;
+        let mut watch =
+            Watch { is_watched, is_stale: true, has_failed: false, due: None, load: None };
         loop {
             if self.is_wanted(&mut watch) {
-                self.fetch(&sink).await?;
+                watch.has_failed = !self.fetch(&sink).await?;
                 watch.is_stale = false;
-                watch.due = self.interval.map(|interval| self.sys.clock.elapsed() + interval);
+                let since = self.sys.clock.elapsed();
+                watch.due = self.interval.and_then(|interval| since.checked_add(interval));
             }
             // How the fetch went is said of the collection as a whole.
             watch.load.take().into_iter().for_each(Load::done);

@@ -195,8 +195,7 @@ impl StreamDb {
     /// # Errors
     /// If that cannot be written to the stream.
     pub async fn forget_effect(&self, name: &str) -> Result<(), PersistError> {
-        self.shared.writer.remove(CURSOR_TYPE, name).await?;
-        self.shared.writer.remove(CLAIM_TYPE, name).await
+        self.shared.writer.remove([CURSOR_TYPE, CLAIM_TYPE], name).await
     }
 }
 

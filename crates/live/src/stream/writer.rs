@@ -215,12 +215,18 @@ impl StreamWriter {
         }
     }
 
-    /// Removes a row of a type that no collection has, in its own transaction.
-    pub(super) async fn remove(&self, type_name: &str, key: &str) -> Result<(), PersistError> {
-        let type_name: TypeName = type_name.parse().map_err(PersistError::fatal)?;
+    /// Removes the rows of a key of types that no collection has, in one transaction.
+    pub(super) async fn remove<const N: usize>(
+        &self,
+        types: [&str; N],
+        key: &str,
+    ) -> Result<(), PersistError> {
         let key: state::Key = key.parse().map_err(PersistError::fatal)?;
+        let delete =
+            |name: &str| name.parse().map(|name: TypeName| Draft::delete(name, key.clone()));
+        let drafts = types.into_iter().map(delete).collect::<Result<Vec<_>, _>>();
         let txid = self.next_txid()?;
-        let messages = state::transaction(&txid, [Draft::delete(type_name, key)]);
+        let messages = state::transaction(&txid, drafts.map_err(PersistError::fatal)?);
         let stored = self.hand_over(txid, messages.map_err(PersistError::fatal)?)?;
         stored.await.unwrap_or_else(|_| Err(PersistError::fatal("the database is closing")))
     }

@@ -383,14 +383,17 @@ async fn until_time(sys: &sys::Sys, is_so: impl Fn() -> bool) {
     }
 }
 
-/// A server refuses one commit, or says so and has taken it.
+/// A server refuses one commit, or says so and has taken it; the question which it was may be sent
+/// twice.
 #[test]
 fn what_a_server_rejects_is_tried_again_unless_it_was_stored() {
-    for is_stored in [false, true] {
+    for (is_stored, is_asked_twice) in [(false, false), (true, false), (false, true), (true, true)]
+    {
         run(|sys| async move {
             let (log, address) = log_with_stream(&sys).await;
             let fate = if is_stored { Fate::Denied } else { Fate::Rejected };
-            let network = Wrapped::fated(&log, vec![Fate::Done, Fate::Done, fate]);
+            let asked = if is_asked_twice { Fate::Repeated } else { Fate::Done };
+            let network = Wrapped::fated(&log, vec![Fate::Done, Fate::Done, fate, asked]);
             let (writer, db) = (open(&log, &address, &sys), open(&network, &address, &sys));
             db.ready().await.unwrap();
             write(&writer, &["a", "b"]).await;
@@ -402,6 +405,38 @@ fn what_a_server_rejects_is_tried_again_unless_it_was_stored() {
             effect.dispose().await;
         });
     }
+}
+
+/// A handler that loses its patience with its commit, and says that it is done.
+#[test]
+fn a_commit_that_nobody_waits_for_is_written_before_its_event_is_done() {
+    run(|sys| async move {
+        let (log, address) = log_with_stream(&sys).await;
+        let gate = Gate::new();
+        let fates = vec![Fate::Done, Fate::Done, Fate::Held(gate.clone())];
+        let network = Wrapped::fated(&log, fates);
+        let (writer, db) = (open(&log, &address, &sys), open(&network, &address, &sys));
+        db.ready().await.unwrap();
+        write(&writer, &["a", "b"]).await;
+        let clock = sys.clock.clone();
+        let effect = db.durable_effect("hasty", live::from::<Message>()).concurrency(2);
+        let effect = effect.on_enter(move |event, ctx| {
+            let (clock, to) = (clock.clone(), event.row().id.clone());
+            async move {
+                let reply = Reply { id: format!("re-{to}"), to };
+                let written = ctx.commit(|rows| rows.put(&reply));
+                let _ = clock.timeout(Duration::from_secs(1), written).await;
+                Ok(())
+            }
+        });
+        let effect = effect.start().unwrap();
+        gate.reached().await;
+        sys.clock.sleep(Duration::from_secs(5)).await;
+        gate.open.add_permits(1);
+        replies(&writer, 2).await;
+        effect.dispose().await;
+        assert_eq!(answered(&log, &address).await, ["a", "b"]);
+    });
 }
 
 /// By default nothing is given up: whoever wants dead letters says so.

@@ -109,7 +109,8 @@ impl Anthropic {
 fn key_header(key: Option<&Key>) -> Result<HeaderValue, ModelError> {
     let missing = |why: String| ModelError::new(PROVIDER, ModelErrorKind::MissingKey, why);
     let Some(key) = key.filter(|key| !key.is_empty()) else {
-        let remedy = format!("set {ANTHROPIC_KEY_VARIABLE}, or give one with Anthropic::key");
+        let remedy =
+            format!("set {ANTHROPIC_KEY_VARIABLE}, or give the model one where it is made");
         return Err(missing(format!("there is no key; {remedy}")));
     };
     key.header("").ok_or_else(|| {

@@ -109,7 +109,8 @@ fn key_header(key: Option<&Key>) -> Result<HeaderValue, ModelError> {
     let missing = |why: String| ModelError::new(PROVIDER, ModelErrorKind::MissingKey, why);
     let Some(key) = key.filter(|key| !key.is_empty()) else {
         let variables = GEMINI_KEY_VARIABLES.join(" or ");
-        let why = format!("there is no key; set {variables}, or give one with Gemini::key");
+        let why =
+            format!("there is no key; set {variables}, or give the model one where it is made");
         return Err(missing(why));
     };
     key.header("").ok_or_else(|| {

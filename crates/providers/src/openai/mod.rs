@@ -135,7 +135,7 @@ impl OpenAi {
             (_, Dialect::Compatible) => None,
             (_, Dialect::OpenAi) => {
                 let why = format!(
-                    "there is no key; set {OPENAI_KEY_VARIABLE}, or give one with OpenAi::key"
+                    "there is no key; set {OPENAI_KEY_VARIABLE}, or give the model one where it is made"
                 );
                 return Err(ModelError::new(self.provider, ModelErrorKind::MissingKey, why));
             }

@@ -24,10 +24,11 @@ const THOUGHTS: [&str; 3] = [
 const PARAGRAPHS: [&str; 3] = [
     "I am a scripted model, so I cannot know much about it. But every word of this answer is on \
      disk before you see it: reload the page, open a second tab, or stop the server and start \
-     it again, and the conversation goes on where it was.",
+     it again, and the conversation goes on: what was said to the end stays, and what was half \
+     said is said once more.",
     "I follow a few rules and need neither a key nor a network. What is real is everything \
      around me: the answer is an append-only stream, this page only reads it, and whatever was \
-     shown once is never lost, even if the process dies in the middle of a word.",
+     finished once is never lost, even if the process dies in the middle of the next word.",
     "To hear more than a script can say, set a key such as OPENAI_API_KEY, or start Ollama, and \
      run the same command again. Until then, ask me about the weather in two cities, what time \
      it is, or for a long story.",
@@ -40,7 +41,7 @@ const AFTER_TOOLS: &str = "The tools ran once, and their answers are rows in the
 const STORY: [&str; 8] = [
     "High above the treeline, where the snow gives up its water one drop at a time, there was a \
      spring that kept a diary. It had no paper and no ink, so it wrote into the current: every \
-     drop that left was a word, and no word was ever taken back.",
+     drop that left was a word, and no page that was full was ever written again.",
     "At first the diary was short. A stone was here. A fox drank. The moon was round. But the \
      brook carried each word down the slope, and those who lived along it began to read. The \
      otter read it in the morning, the heron in the evening, and neither had to ask the other \
@@ -50,8 +51,9 @@ const STORY: [&str; 8] = [
      same story then? The heron only shook her feathers and said: wait, and remember the last \
      word that you saw.",
     "In the night the water found a way around the fallen rocks. When it came back it did not \
-     begin anew, and it did not skip a line. It went on with the very next word, as if nothing \
-     had happened at all, and the otter, who had remembered, went on reading.",
+     begin the diary anew, and it did not skip a page. The page that the landslide had torn it \
+     told once more, from its first word; all pages before it stood where they had always stood, \
+     and the otter, who had remembered, went on reading.",
     "News of this reached the river far below, where a hundred brooks meet. The river was proud \
      and in a hurry, and it asked the spring how it could be so sure that nothing was lost. The \
      spring said: I never show a drop before it has truly left the rock. What you have seen, \
