@@ -135,7 +135,8 @@ impl OpenAi {
             (_, Dialect::Compatible) => None,
             (_, Dialect::OpenAi) => {
                 let why = format!(
-                    "there is no key; set {OPENAI_KEY_VARIABLE}, or give the model one where it is made"
+                    "there is no key; set {OPENAI_KEY_VARIABLE}, or give the model one where it \
+                     is made"
                 );
                 return Err(ModelError::new(self.provider, ModelErrorKind::MissingKey, why));
             }
