@@ -148,7 +148,6 @@ fn words(text: &str) -> impl Iterator<Item = String> + '_ {
 
 #[cfg(test)]
 mod tests {
-
     use chat::Message;
 
     use super::*;
