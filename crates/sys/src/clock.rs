@@ -8,6 +8,8 @@ use std::{
 
 use tokio::time::Instant;
 
+use crate::owner;
+
 /// The longest single sleep towards a wall-clock time, so that a step of the wall clock is noticed.
 const WALL_NAP_MAX: Duration = Duration::from_secs(60);
 
@@ -77,9 +79,13 @@ impl Clock {
     /// Waits for `duration`, to the millisecond above.
     ///
     /// # Panics
-    /// Outside a runtime with timers.
+    /// Outside a runtime with timers, unless it is the thread of an owner.
     pub async fn sleep(&self, duration: Duration) {
-        tokio::time::sleep(duration).await;
+        if owner::is_here() {
+            owner::sleep(duration).await;
+        } else {
+            tokio::time::sleep(duration).await;
+        }
     }
 
     /// Waits until the wall clock shows `deadline` or later.
@@ -87,7 +93,7 @@ impl Clock {
     /// If the wall clock is stepped meanwhile, the wait follows it within a minute.
     ///
     /// # Panics
-    /// Outside a runtime with timers.
+    /// As [`Clock::sleep`].
     pub async fn sleep_until(&self, deadline: UnixMs) {
         loop {
             let left = deadline.since(self.unix_ms());
@@ -104,13 +110,17 @@ impl Clock {
     /// [`Elapsed`] if the time ran out; the future is then dropped where it stood.
     ///
     /// # Panics
-    /// Outside a runtime with timers.
+    /// As [`Clock::sleep`].
     pub async fn timeout<F: Future>(
         &self,
         duration: Duration,
         future: F,
     ) -> Result<F::Output, Elapsed> {
-        tokio::time::timeout(duration, future).await.map_err(|_| Elapsed)
+        if owner::is_here() {
+            owner::timeout(duration, future).await.ok_or(Elapsed)
+        } else {
+            tokio::time::timeout(duration, future).await.map_err(|_| Elapsed)
+        }
     }
 }
 

@@ -19,6 +19,7 @@ mod chance;
 mod clock;
 mod crew;
 pub mod disk;
+mod owner;
 mod spawn;
 
 pub use cancel::{Cancellation, Canceller};

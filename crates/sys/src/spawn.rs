@@ -7,16 +7,15 @@ use std::{
     io,
     num::NonZeroUsize,
     panic::{AssertUnwindSafe, resume_unwind},
-    pin::{Pin, pin},
-    sync::Arc,
-    task::{Context, Poll, Wake, Waker},
-    thread::{self, Thread},
+    pin::Pin,
+    task::{Context, Poll},
+    thread,
 };
 
 use futures_util::future::{AbortHandle, FutureExt, abortable};
-use tokio::{runtime::Handle, sync::oneshot, task::JoinHandle};
+use tokio::{sync::oneshot, task::JoinHandle};
 
-use crate::Crew;
+use crate::{Crew, owner};
 
 /// Starts work that runs on its own. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -89,8 +88,8 @@ impl Spawn {
 
     /// Runs `future` on a thread of its own called `name`, where it may block.
     ///
-    /// If called inside a runtime, timers and [`Spawn::blocking`] of that runtime work on the
-    /// thread too; otherwise `future` may only wait for channels and locks.
+    /// It may wait for channels, locks and the clock, and goes on after the runtime that it was
+    /// started in; it can neither start tasks nor use sockets of one.
     ///
     /// # Panics
     /// If the operating system refuses another thread.
@@ -199,37 +198,13 @@ impl<T> fmt::Debug for Blocking<T> {
     }
 }
 
-/// Wakes a future by unparking the thread that polls it.
-struct Unpark(Thread);
-
-impl Wake for Unpark {
-    fn wake(self: Arc<Self>) {
-        self.0.unpark();
-    }
-}
-
 fn spawn_on_thread(name: &'static str, future: impl Future<Output = ()> + Send + 'static) -> Task {
     let (task, run) = Task::watch(name, future);
-    let runtime = Handle::try_current().ok();
     thread::Builder::new()
         .name(name.to_owned())
-        .spawn(move || {
-            let _entered = runtime.as_ref().map(Handle::enter);
-            block_on(run);
-        })
+        .spawn(move || owner::run(run))
         .expect("the system has room for one more thread");
     task
-}
-
-/// Polls `future` on this thread until it is done, parked between wake-ups.
-fn block_on(future: impl Future<Output = ()>) {
-    let mut future = pin!(future);
-    let waker = Waker::from(Arc::new(Unpark(thread::current())));
-    let mut context = Context::from_waker(&waker);
-    while future.as_mut().poll(&mut context).is_pending() {
-        // A wake-up since the poll makes this return at once; a needless one costs a poll.
-        thread::park();
-    }
 }
 
 #[cfg(test)]
@@ -266,17 +241,26 @@ mod tests {
             let _ = send.send(thread::current().name().map(str::to_owned));
         });
         assert_eq!(task.name(), "owner");
-        block_on(task.join());
+        owner::run(task.join());
         assert_eq!(receive.try_recv().unwrap().as_deref(), Some("owner"));
     }
 
     #[test]
-    fn an_owner_started_inside_a_runtime_can_sleep() {
-        run(async {
+    fn an_owner_sleeps_on_when_the_runtime_it_was_started_in_is_gone() {
+        let (send, receive) = oneshot::channel::<()>();
+        let runtime = Builder::new_current_thread().enable_time().build().unwrap();
+        let task = runtime.block_on(async {
             let clock = Clock::real();
-            let sleeper = async move { clock.sleep(Duration::from_millis(1)).await };
-            Spawn::real().owner("sleeper", sleeper).join().await;
+            let (nap, hour) = (Duration::from_millis(1), Duration::from_secs(3_600));
+            Spawn::real().owner("sleeper", async move {
+                clock.sleep(nap).await;
+                assert!(clock.timeout(hour, receive).await.is_ok());
+                assert!(clock.timeout(nap, clock.sleep(hour)).await.is_err());
+            })
         });
+        drop(runtime);
+        send.send(()).unwrap();
+        run(task.join());
     }
 
     #[test]
