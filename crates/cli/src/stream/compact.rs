@@ -16,6 +16,8 @@ struct Shown<'a> {
     rows: u64,
     /// Where history begins now.
     kept_from: u64,
+    /// The durable effect that needs the rest.
+    held_by: Option<&'a str>,
     messages_before: u64,
     messages_after: u64,
     bytes_before: u64,
@@ -61,12 +63,13 @@ impl Session {
         outcome: &'static str,
         compacted: &Compacted,
     ) -> Result<(), Failure> {
-        let Compacted { rows, reach, before, after, .. } = compacted;
+        let Compacted { rows, reach, held_by, before, after, .. } = compacted;
         let shown = Shown {
             path: path.as_str(),
             outcome,
             rows: *rows,
             kept_from: reach.get(),
+            held_by: held_by.as_deref(),
             messages_before: before.messages,
             messages_after: after.messages,
             bytes_before: before.bytes,
@@ -74,7 +77,11 @@ impl Session {
         };
         let sentence = || {
             if outcome == "unchanged" {
-                return format!("{path} has nothing to give back");
+                let held = held_by.as_ref().map(|effect| {
+                    let from = reach.get();
+                    format!(": the durable effect {effect:?} needs all from position {from} on")
+                });
+                return format!("{path} has nothing to give back{}", held.unwrap_or_default());
             }
             let verb = if outcome == "planned" { "would begin" } else { "begins" };
             let things = if *rows == 1 { "row" } else { "rows" };

@@ -106,16 +106,20 @@ impl Survey {
         }
     }
 
-    /// The positions that effects still need.
-    pub(super) fn cursors(&self) -> Result<impl Iterator<Item = Position>, CompactError> {
-        let position = |(effect, cursor): (&String, &Json)| {
+    /// What effects still need: from which position on, and who.
+    pub(super) fn needs(&self) -> Result<Vec<(Position, &str)>, CompactError> {
+        let position = |(effect, cursor): (&'_ String, &'_ Json)| {
             let position = effect::cursor_position(cursor);
             position.ok_or_else(|| CompactError::BadCursor { effect: effect.clone() })
         };
-        let positions = self.cursors.iter().map(position).collect::<Result<Vec<_>, _>>()?;
         let begun = self.claims.iter().filter(|(effect, _)| !self.cursors.contains_key(*effect));
         // The rows that match when an effect begins stand right before its claim.
-        let begun = begun.map(|(_, claim)| Position::new(claim.get().saturating_sub(1)));
-        Ok(positions.into_iter().chain(begun))
+        let begun = begun
+            .map(|(effect, claim)| (Position::new(claim.get().saturating_sub(1)), effect.as_str()));
+        let mut needs: Vec<_> = begun.collect();
+        for entry in &self.cursors {
+            needs.push((position(entry)?, entry.0.as_str()));
+        }
+        Ok(needs)
     }
 }

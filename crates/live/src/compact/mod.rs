@@ -72,13 +72,16 @@ enum Odd {
 }
 
 /// What a compaction came to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Compacted {
     /// Rows that stand for all that was before [`reach`](Self::reach).
     pub rows: u64,
     /// Where history begins now: no event before it can be told again.
     pub reach: Position,
+    /// The durable effect that needs the history from there on, if one does. One that nobody runs
+    /// any more is let go with [`StreamDb::forget_effect`](crate::StreamDb::forget_effect).
+    pub held_by: Option<String>,
     /// What the stream held.
     pub before: Size,
     /// What it holds; the same if there was nothing to gain, and so nothing was done.
@@ -163,7 +166,11 @@ impl Compaction {
         if let (Odd::Refused, Some((position, reason))) = (self.odd, survey.odd) {
             return Err(CompactError::NotState { position, reason });
         }
-        let limit = survey.cursors()?.chain(self.hold).min().unwrap_or(head.tail.position);
+        let oldest_need = survey.needs()?.into_iter().min();
+        let need = oldest_need.map(|(position, _)| position);
+        let limit = need.into_iter().chain(self.hold).min().unwrap_or(head.tail.position);
+        let holder = oldest_need.filter(|(position, _)| *position == limit);
+        let held_by = holder.map(|(_, effect)| effect.to_owned());
         let before = between(head.earliest, head.tail);
         let mut history = History::new(&self.stream, &self.sys, head.tail);
         let mut fold = Fold::new(limit.min(head.tail.position), head.tail, self.rules.clone());
@@ -180,10 +187,13 @@ impl Compaction {
         fold.write(&mut pen).await?;
         let (rows, reach) = (fold.rows(), fold.reach());
         if fold.is_in_vain() {
-            return Ok((Compacted { rows, reach, before, after: before }, Outcome::InVain));
+            return Ok((
+                Compacted { rows, reach, held_by, before, after: before },
+                Outcome::InVain,
+            ));
         }
         let after = pen.finish().await?;
-        Ok((Compacted { rows, reach, before, after }, Outcome::Written))
+        Ok((Compacted { rows, reach, held_by, before, after }, Outcome::Written))
     }
 }
 

@@ -112,6 +112,10 @@ impl Ink {
                 Ok(appended) if appended.outcome == Outcome::Duplicate && failures == 0 => {
                     self.claim(self.epoch)?;
                 }
+                // It was not our own append that came through, or somebody has written since.
+                Ok(appended) if appended.outcome == Outcome::Duplicate && appended.tail != end => {
+                    return Err(CompactError::Moved);
+                }
                 Ok(_) => break,
                 Err(AppendError::Fenced(fenced)) => self.claim(fenced.current)?,
                 Err(error) if error.is_retryable() && failures < retry.attempts_max => {
