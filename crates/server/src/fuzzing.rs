@@ -16,7 +16,7 @@ use crate::{
 
 /// Reads text as a query and as the value of each header that has a grammar of its own.
 pub fn request(query: &str, value: &str) {
-    let _ = ReadParams::parse_query(Some(query), crate::request::Framing::Plain);
+    let _ = ReadParams::parse_query(Some(query), request::Framing::Plain);
     let _ = Removal::parse(Some(query));
     let _ = request::list(Some(query));
     let Ok(value) = HeaderValue::from_str(value) else { return };
