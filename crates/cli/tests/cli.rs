@@ -191,6 +191,15 @@ fn a_stream_of_rows_can_be_compacted() {
         assert_eq!(left.lines().count(), 4);
         assert!(left.contains(r#""headwater.position":"39","headwater.inserted":"1""#), "{left}");
         assert_eq!(place.run("compact s").ok(), "s has nothing to give back\n");
+        let cursor = r#"{"start":0,"position":0,"epoch":1}"#;
+        let headers = r#"{"operation":"upsert"}"#;
+        place.run("create held --content-type application/json").ok();
+        let cursor = format!(
+            r#"{{"type":"headwater.cursor","key":"greet","value":{cursor},"headers":{headers}}}"#
+        );
+        place.pipe("append held", &format!("{} {cursor}", put("a", 1))).ok();
+        let told = place.run("compact held").ok();
+        assert!(told.contains(r#"the durable effect "greet" needs all from position 0"#), "{told}");
         place.pipe("append s", "7").ok();
         let told = place.run("compact s").failed(1);
         assert!(told.contains("position 44 would be lost") && told.contains("--drop"), "{told}");
@@ -293,6 +302,7 @@ fn messages_are_appended_as_they_come() {
         .args(["stream", "append", "live", "--json", "--url", &url])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
         .spawn()
         .unwrap();
     let mut stdin = append.stdin.take().unwrap();
@@ -302,8 +312,13 @@ fn messages_are_appended_as_they_come() {
         let result: Value = serde_json::from_str(&told.next().unwrap().unwrap()).unwrap();
         assert_eq!(result["tail"], offset(number, number * 7));
     }
+    // What has come stays, and whoever has to send the rest is told how much that is.
+    stdin.write_all(b"{nonsense").unwrap();
     drop(stdin);
-    assert!(append.wait().unwrap().success());
+    let output = append.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let why = String::from_utf8(output.stderr).unwrap();
+    assert!(why.contains("message 4 of the input") && why.contains("3 were appended"), "{why}");
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use agent::RunningAgent;
+use client::Retry;
 use http::Method;
 use log::Log;
 use serde_json::json;
@@ -14,6 +15,13 @@ use crate::{
     session::{self, AGENT, Choice},
     stream::{Remote, Target},
 };
+
+/// Something that was typed, under the name that makes it safe to send twice.
+#[derive(Debug)]
+pub(super) struct Line {
+    pub(super) id: String,
+    pub(super) text: String,
+}
 
 /// A session that can be written to.
 pub(super) struct Desk {
@@ -37,7 +45,7 @@ impl Desk {
         model: Option<&str>,
     ) -> Result<Self, Failure> {
         match target.remote() {
-            Some(remote) => Self::knock(sys, remote, session).await,
+            Some(remote) => Self::knock(sys, remote, session, model).await,
             None => Self::set_up(sys, target.log(sys).await?, session, model).await,
         }
     }
@@ -59,7 +67,12 @@ impl Desk {
     }
 
     /// Asks a server for the session, and for a token if there is none.
-    async fn knock(sys: &Sys, remote: &Remote, session: &SessionId) -> Result<Self, Failure> {
+    async fn knock(
+        sys: &Sys,
+        remote: &Remote,
+        session: &SessionId,
+        model: Option<&str>,
+    ) -> Result<Self, Failure> {
         let root = format!("/v1/sessions/{session}");
         remote.call(Method::PUT, &root, &json!({})).await?;
         let actor = person();
@@ -75,8 +88,12 @@ impl Desk {
             Some(token) => remote.as_bearer(&token)?,
             None => remote.again()?,
         };
-        let log = remote.log(sys).await?;
-        let about = "the agent of the server answers".to_owned();
+        // Whoever sits here is told at once that a server is away, and it is waited for.
+        let log = remote.log_with(sys, Retry::NEVER).await?;
+        let about = match model {
+            Some(model) => format!("the agent of the server answers, not {model}"),
+            None => "the agent of the server answers".to_owned(),
+        };
         let place = Place::There(Box::new(remote));
         Ok(Self { session: session.clone(), actor, log, about, place })
     }
@@ -90,18 +107,19 @@ impl Desk {
         &self.about
     }
 
-    /// Says something; tells under which id.
-    pub(super) async fn say(&self, text: String) -> Result<String, Failure> {
+    /// Says something, once, however often it is tried.
+    pub(super) async fn say(&self, line: &Line) -> Result<(), Failure> {
+        let Line { id, text } = line;
         match &self.place {
             Place::Here { actions, .. } => {
-                let say = Deed::Say(Say { id: None, text, target_agent: None });
+                let say = Deed::Say(Say::named(id, text));
                 let done = actions.act(&self.session, &self.actor, say).await;
-                Ok(done.map_err(Failure::refused)?.id)
+                done.map(drop).map_err(Failure::refused)
             }
             Place::There(remote) => {
                 let target = format!("/v1/sessions/{}/messages", self.session);
-                let done = remote.call(Method::POST, &target, &json!({ "text": text })).await?;
-                Ok(done["id"].as_str().unwrap_or_default().to_owned())
+                let say = json!({ "id": id, "text": text });
+                remote.call(Method::POST, &target, &say).await.map(drop)
             }
         }
     }

@@ -1,18 +1,20 @@
 //! `headwater chat`: a session in the terminal.
 
 mod desk;
+mod follower;
 mod keyboard;
 mod screen;
 mod talk;
 
+use std::time::Duration;
+
 use clap::Args as ClapArgs;
-use log::{Freshness, Log};
 use sessions::SessionId;
 use sys::Sys;
-use wire::{Address, Offset, ReadFrom, caps::CHUNK_BYTES_DEFAULT};
 
 use self::{
-    desk::Desk,
+    desk::{Desk, Line},
+    follower::{Follower, Heard},
     keyboard::{Interrupts, Keyboard, Typed},
     screen::Screen,
     talk::Talk,
@@ -22,6 +24,11 @@ use crate::{
     output, serve,
     stream::{Needs, PlaceArgs, Target},
 };
+
+/// Between two looks for a server that is away.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+/// How long a program waits for one. People wait as long as they like.
+const AWAY_MAX: Duration = Duration::from_secs(30);
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct ChatArgs {
@@ -46,7 +53,7 @@ pub(crate) fn run(args: ChatArgs) -> Result<(), Failure> {
         let desk = Desk::open(&sys, &target, &session, args.model.as_deref()).await;
         let talked = match desk {
             Ok(desk) => {
-                let talked = talk(&sys, &session, &desk).await;
+                let talked = visit(&sys, &session, &desk).await;
                 desk.close().await;
                 talked
             }
@@ -57,88 +64,151 @@ pub(crate) fn run(args: ChatArgs) -> Result<(), Failure> {
     })
 }
 
-async fn talk(sys: &Sys, session: &SessionId, desk: &Desk) -> Result<(), Failure> {
-    let mut follower = Follower::new(desk.log(), session);
-    let mut interrupts = Interrupts::listen()?;
-    let mut keyboard = Keyboard::listen(sys);
-    let mut screen = Screen::new(keyboard.is_terminal());
-    let mut talk = Talk::default();
-    screen.open(session, desk.about())?;
-    follower.catch_up(&mut talk).await?;
-    screen.show_past(&mut talk)?;
-    let mut has_stopped = false;
-    loop {
-        if !talk.is_busy() {
-            has_stopped = false;
-            if keyboard.has_ended() {
-                return screen.close();
-            }
-            screen.prompt()?;
-        }
-        let takes_lines = keyboard.is_terminal() || !talk.is_busy();
-        tokio::select! {
-            biased;
-            () = interrupts.next() => {
-                // Once to stop the answer, twice to leave.
-                if has_stopped || !talk.is_busy() {
-                    return screen.close();
+async fn visit(sys: &Sys, session: &SessionId, desk: &Desk) -> Result<(), Failure> {
+    Visit::begin(sys, session, desk).await?.talk().await
+}
+
+/// Somebody at the desk.
+struct Visit<'a> {
+    sys: &'a Sys,
+    desk: &'a Desk,
+    keyboard: Keyboard,
+    follower: Follower,
+    screen: Screen,
+    talk: Talk,
+    /// A line that the server has not heard yet.
+    unsent: Option<Unsent>,
+    has_stopped: bool,
+    /// Failures that were there before.
+    old_failures: u64,
+}
+
+struct Unsent {
+    line: Line,
+    since: Duration,
+    /// When it is tried again.
+    due: Duration,
+}
+
+impl<'a> Visit<'a> {
+    /// Shows what was said before.
+    async fn begin(sys: &'a Sys, session: &SessionId, desk: &'a Desk) -> Result<Self, Failure> {
+        let keyboard = Keyboard::listen(sys);
+        let mut screen = Screen::new(keyboard.is_terminal());
+        let mut follower = Follower::new(sys, desk.log(), session);
+        let mut talk = Talk::default();
+        follower.catch_up(&mut talk).await?;
+        screen.open(session, desk.about())?;
+        screen.show_past(&mut talk)?;
+        let old_failures = talk.failures();
+        let (unsent, has_stopped) = (None, false);
+        Ok(Self { sys, desk, keyboard, follower, screen, talk, unsent, has_stopped, old_failures })
+    }
+
+    async fn talk(mut self) -> Result<(), Failure> {
+        let mut interrupts = Interrupts::listen()?;
+        loop {
+            if !self.talk.is_busy() {
+                self.has_stopped = false;
+                if self.keyboard.has_ended() {
+                    return self.end();
                 }
-                has_stopped = true;
-                desk.stop().await?;
-            }
-            failed = desk.failed() => return Err(failed),
-            more = follower.next(&mut talk) => {
-                more?;
-                screen.show(&mut talk)?;
+                self.screen.prompt()?;
             }
             // Of a pipe, one line at a time is answered.
-            typed = keyboard.next(), if takes_lines => match typed {
-                Typed::Line(line) if line.trim().is_empty() => {}
-                Typed::Line(line) => {
-                    let id = desk.say(line).await?;
-                    talk.said(id);
+            let is_free = self.keyboard.is_terminal() || !self.talk.is_busy();
+            let due = self.unsent.as_ref().map(|unsent| unsent.due);
+            let pause = due.unwrap_or_default().saturating_sub(self.sys.clock.elapsed());
+            tokio::select! {
+                biased;
+                () = interrupts.next() => {
+                    // Once to stop the answer, twice to leave.
+                    if self.has_stopped || !self.talk.is_busy() {
+                        return self.screen.close();
+                    }
+                    self.stop().await?;
                 }
-                Typed::End => {}
-                Typed::Bad(why) => output::note(&why),
-            },
+                failed = self.desk.failed() => return Err(failed),
+                heard = self.follower.next(&mut self.talk) => self.hear(heard?)?,
+                typed = self.keyboard.next(), if is_free && due.is_none() => {
+                    self.take(typed).await?;
+                }
+                () = self.sys.clock.sleep(pause), if due.is_some() => self.send_again().await?,
+            }
         }
     }
-}
 
-/// Reads a session as it grows.
-struct Follower {
-    log: std::sync::Arc<dyn Log>,
-    address: Address,
-    next: Option<Offset>,
-}
-
-impl Follower {
-    fn new(log: std::sync::Arc<dyn Log>, session: &SessionId) -> Self {
-        Self { log, address: Address::from(session.path().clone()), next: None }
+    /// A program is told by the exit code that an answer failed; people have read it.
+    fn end(mut self) -> Result<(), Failure> {
+        self.screen.close()?;
+        let has_failed = self.talk.failures() > self.old_failures;
+        match has_failed && !self.keyboard.is_terminal() {
+            true => Err(Failure::Told),
+            false => Ok(()),
+        }
     }
 
-    /// Reads all there is.
-    async fn catch_up(&mut self, talk: &mut Talk) -> Result<(), Failure> {
-        while self.read(talk).await? == Freshness::Behind {}
+    async fn stop(&mut self) -> Result<(), Failure> {
+        self.has_stopped = true;
+        match self.desk.stop().await {
+            Err(Failure::Away(why)) => {
+                self.screen.beside(&format!("not stopped: {why}; Ctrl-C again leaves"))
+            }
+            stopped => stopped,
+        }
+    }
+
+    fn hear(&mut self, heard: Heard) -> Result<(), Failure> {
+        let waits_on = self.keyboard.is_terminal();
+        match heard {
+            Heard::More => self.screen.show(&mut self.talk),
+            Heard::Away { since, why } => {
+                let is_over = self.sys.clock.elapsed().saturating_sub(since) > AWAY_MAX;
+                if is_over && !waits_on { Err(Failure::Away(why)) } else { Ok(()) }
+            }
+            Heard::Left => self.screen.beside("the server is away; waiting for it"),
+            Heard::Back => self.screen.beside("the server is back"),
+        }
+    }
+
+    async fn take(&mut self, typed: Typed) -> Result<(), Failure> {
+        match typed {
+            Typed::Line(text) if text.trim().is_empty() => Ok(()),
+            Typed::Line(text) => {
+                let chance = &self.sys.chance;
+                let id = format!("{:016x}{:016x}", chance.u64(), chance.u64());
+                self.talk.said(id.clone());
+                let now = self.sys.clock.elapsed();
+                self.send(Unsent { line: Line { id, text }, since: now, due: now }).await
+            }
+            Typed::End => Ok(()),
+            Typed::Bad(why) => {
+                output::note(&why);
+                Ok(())
+            }
+        }
+    }
+
+    async fn send_again(&mut self) -> Result<(), Failure> {
+        match self.unsent.take() {
+            Some(unsent) => self.send(unsent).await,
+            None => Ok(()),
+        }
+    }
+
+    async fn send(&mut self, unsent: Unsent) -> Result<(), Failure> {
+        let why = match self.desk.say(&unsent.line).await {
+            Err(Failure::Away(why)) => why,
+            said => return said,
+        };
+        let now = self.sys.clock.elapsed();
+        if !self.keyboard.is_terminal() && now.saturating_sub(unsent.since) > AWAY_MAX {
+            return Err(Failure::Away(why));
+        }
+        if unsent.due == unsent.since {
+            self.screen.beside(&format!("not sent yet: {why}"))?;
+        }
+        self.unsent = Some(Unsent { due: now + LOOK_EVERY, ..unsent });
         Ok(())
-    }
-
-    /// Waits for more, and reads it.
-    async fn next(&mut self, talk: &mut Talk) -> Result<(), Failure> {
-        if let Some(next) = self.next {
-            self.log.tail(&self.address, next).await.map_err(Failure::refused)?;
-        }
-        self.read(talk).await.map(drop)
-    }
-
-    async fn read(&mut self, talk: &mut Talk) -> Result<Freshness, Failure> {
-        let from = self.next.map_or(ReadFrom::Start, ReadFrom::At);
-        let chunk = self.log.read(&self.address, from, CHUNK_BYTES_DEFAULT).await;
-        let chunk = chunk.map_err(Failure::refused)?;
-        for (position, message) in (chunk.start.position.get()..).zip(chunk.messages()) {
-            talk.take(position, message);
-        }
-        self.next = Some(chunk.next);
-        Ok(chunk.freshness)
     }
 }

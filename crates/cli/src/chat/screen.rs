@@ -1,4 +1,7 @@
 //! A conversation on a terminal: what is said on the standard output, everything else beside it.
+//!
+//! A program that pipes questions in wants their answers, and finds nothing else on that output:
+//! what was said before, and the questions, are beside it too.
 
 use std::io::{self, Write as _};
 
@@ -44,11 +47,15 @@ impl Screen {
                 new => news.push(new),
             }
         }
+        // An answer that still grows is not past.
+        let grows = news.iter().rev().take_while(|new| matches!(new, News::More(_))).count();
+        let present = news.split_off(news.len() - grows);
         for new in news {
             self.tell(new)?;
         }
+        self.end_line()?;
         self.is_past = false;
-        Ok(())
+        present.into_iter().try_for_each(|new| self.tell(new))
     }
 
     pub(super) fn show(&mut self, talk: &mut Talk) -> Result<(), Failure> {
@@ -82,10 +89,11 @@ impl Screen {
                 self.has_prompt = false;
                 Ok(())
             }
-            News::Said { text, .. } => {
+            News::Said { text, .. } if self.is_terminal => {
                 self.end_line()?;
                 self.answer(&format!("> {text}\n"))
             }
+            News::Said { text, .. } => self.beside(&format!("> {text}")),
             News::More(text) => self.answer(&text),
             News::Again => {
                 self.end_line()?;
@@ -110,20 +118,30 @@ impl Screen {
         }
         if self.has_prompt {
             self.has_prompt = false;
-            output::raw(b"\n")?;
+            self.put("\n")?;
         }
         self.is_open = !text.ends_with('\n');
-        output::raw(plain(text).as_bytes())
+        self.put(&plain(text))
     }
 
     fn end_line(&mut self) -> Result<(), Failure> {
-        if std::mem::take(&mut self.is_open) {
-            output::raw(b"\n")?;
+        match std::mem::take(&mut self.is_open) {
+            true => self.put("\n"),
+            false => Ok(()),
         }
+    }
+
+    fn put(&self, text: &str) -> Result<(), Failure> {
+        if self.is_terminal || !self.is_past {
+            return output::raw(text.as_bytes());
+        }
+        // With nobody left to read it, there is nobody to tell that either.
+        let _ = io::stderr().lock().write_all(text.as_bytes());
         Ok(())
     }
 
-    fn beside(&mut self, line: &str) -> Result<(), Failure> {
+    /// Says something that is not part of the conversation.
+    pub(super) fn beside(&mut self, line: &str) -> Result<(), Failure> {
         self.end_line()?;
         let (on, off) = if self.is_colourful { ("\x1b[2m", "\x1b[0m") } else { ("", "") };
         let line = match line.char_indices().nth(ASIDE_LEN_MAX) {

@@ -21,6 +21,8 @@ pub(super) struct Talk {
     heard: Option<u64>,
     read_up_to: Option<u64>,
     open: HashSet<String>,
+    /// Answers that failed.
+    failures: u64,
 }
 
 #[derive(Debug, Default)]
@@ -70,6 +72,11 @@ impl Talk {
     /// Whether something waits for an answer, or is being answered.
     pub(super) fn is_busy(&self) -> bool {
         !self.sent.is_empty() || !self.open.is_empty() || self.heard > self.read_up_to
+    }
+
+    /// How many answers have failed.
+    pub(super) fn failures(&self) -> u64 {
+        self.failures
     }
 
     pub(super) fn news(&mut self) -> Option<News> {
@@ -146,7 +153,10 @@ impl Talk {
             }
             GenerationStatus::Completed => None,
             GenerationStatus::Cancelled => Some("stopped".to_owned()),
-            GenerationStatus::Failed => Some(format!("the answer failed: {why}")),
+            GenerationStatus::Failed => {
+                self.failures += 1;
+                Some(format!("the answer failed: {why}"))
+            }
         };
         self.open.remove(&row.id);
         self.growing.clear();

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use sessions::SessionId;
 
-use super::timeline::{Answered, Attempt, Called, Timeline, duration_ms, word};
+use super::timeline::{Answered, Attempt, Called, Takeover, Timeline, duration_ms, word};
 use crate::{failure::Failure, output};
 
 /// Characters of arguments and answers that are shown.
@@ -20,9 +20,11 @@ fn text(session: &SessionId, timeline: &Timeline) -> String {
     let generations = counted(timeline.generations.len(), "generation");
     line(&mut page, &format!("session {session}: {messages} of people, {generations}"));
     for runner in &timeline.runners {
-        let end = match &runner.released_at {
-            Some(at) => format!("released {at}"),
-            None => "not released".to_owned(),
+        let next = |other: &&Takeover| other.agent == runner.agent && other.epoch > runner.epoch;
+        let end = match (&runner.released_at, timeline.runners.iter().find(next)) {
+            (Some(at), _) => format!("released {at}"),
+            (None, Some(next)) => format!("killed, or cut off: #{} took over", next.epoch),
+            (None, None) => "runs, or was killed".to_owned(),
         };
         let (agent, epoch) = (&runner.agent, runner.epoch);
         line(&mut page, &format!("  runner {agent} #{epoch}  {}  {end}", runner.claimed_at));
@@ -81,7 +83,7 @@ fn show_call(page: &mut String, call: &Called) {
 
 fn show_attempt(page: &mut String, name: &str, attempt: &Attempt) {
     let mut said = attempt.status.clone();
-    if attempt.attempt > 1 || attempt.status == "died" {
+    if attempt.attempt > 1 || attempt.status == "abandoned" {
         let _ = write!(said, ", attempt {}", attempt.attempt);
     }
     if attempt.chunks > 0 {

@@ -1,5 +1,5 @@
-//! The timeline of a session: its history rather than its rows, so that attempts that died are
-//! there, too. It is folded from the messages of the stream, one by one.
+//! The timeline of a session: its history rather than its rows, so that attempts that were
+//! abandoned are there, too. It is folded from the messages of the stream, one by one.
 
 use agent::rows::{
     Chunk, Generation, Message, Resolution, Role, Runner, Step, StepStatus, Stop, ToolCall,
@@ -58,7 +58,7 @@ pub(super) struct Called {
 #[serde(rename_all = "camelCase")]
 pub(super) struct Attempt {
     pub(super) attempt: u32,
-    /// As its row says, or `died` if the next attempt began before it ended.
+    /// As its row says, or `abandoned` if the next attempt began before it ended.
     pub(super) status: String,
     pub(super) started_at: Option<String>,
     pub(super) completed_at: Option<String>,
@@ -195,14 +195,14 @@ impl Timeline {
     }
 }
 
-/// Notes how an attempt is now; those before it that have not ended have died.
+/// Notes how an attempt is now; those before it that have not ended were abandoned.
 fn note(attempts: &mut Vec<Attempt>, mut now: Attempt, under_way: &str) {
     now.duration_ms = duration_ms(now.started_at.as_deref(), now.completed_at.as_deref());
     match attempts.iter_mut().find(|known| known.attempt == now.attempt) {
         Some(known) => *known = Attempt { chunks: known.chunks, ..now },
         None => {
             for before in attempts.iter_mut().filter(|before| before.status == under_way) {
-                "died".clone_into(&mut before.status);
+                "abandoned".clone_into(&mut before.status);
             }
             attempts.push(now);
         }
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn an_attempt_that_was_followed_by_another_has_died() {
+    fn an_attempt_that_was_followed_by_another_was_abandoned() {
         let mut timeline = Timeline::default();
         let generation = json!({
             "id": "a-0", "agentName": "a", "status": "generating", "model": "m", "readUpTo": 0,
@@ -263,7 +263,7 @@ mod tests {
         let attempts = &timeline.generations[0].steps[0].attempts;
         let told: Vec<_> =
             attempts.iter().map(|it| (it.attempt, it.status.as_str(), it.chunks)).collect();
-        assert_eq!(told, [(1, "died", 1), (2, "completed", 0)]);
+        assert_eq!(told, [(1, "abandoned", 1), (2, "completed", 0)]);
         assert_eq!(attempts[1].duration_ms, Some(1500));
         timeline.take(b"nonsense");
     }

@@ -90,6 +90,27 @@ impl Session {
         self.append_as_they_come(&args.path, &template, input).await
     }
 
+    /// Counts what was appended, and tells of the last append.
+    async fn append_batches(
+        &self,
+        path: &StreamPath,
+        template: &Append,
+        mut input: Input,
+        count: &mut usize,
+    ) -> Result<Option<Stored>, Failure> {
+        let mut last = None;
+        while let Some(messages) = input.next().await? {
+            let batch = messages.len();
+            let stored = self.target.append(path, Append { messages, ..template.clone() }).await?;
+            *count += batch;
+            if self.printer == Printer::Programs {
+                self.tell_stored(path, batch, &stored)?;
+            }
+            last = Some(stored);
+        }
+        Ok(last)
+    }
+
     async fn append_once(
         &self,
         path: &StreamPath,
@@ -108,19 +129,14 @@ impl Session {
         &self,
         path: &StreamPath,
         template: &Append,
-        mut input: Input,
+        input: Input,
     ) -> Result<(), Failure> {
         let mut count = 0;
-        let mut last = None;
-        while let Some(messages) = input.next().await? {
-            let batch = messages.len();
-            let stored = self.target.append(path, Append { messages, ..template.clone() }).await?;
-            count += batch;
-            if self.printer == Printer::Programs {
-                self.tell_stored(path, batch, &stored)?;
-            }
-            last = Some(stored);
-        }
+        let appended = self.append_batches(path, template, input, &mut count).await;
+        let last = appended.map_err(|failure| match count {
+            0 => failure,
+            count => failure.with(format!("before it, {count} were appended")),
+        })?;
         match last {
             None => Err(nothing_to_append(path)),
             Some(stored) if self.printer == Printer::People => {

@@ -1,6 +1,12 @@
 //! `headwater chat`.
 
-use crate::world::{Dev, run};
+use std::{
+    io::{Read as _, Write as _},
+    net::TcpListener,
+    thread,
+};
+
+use crate::world::{Dev, Running, has_ended, rows, run, run_with};
 
 const LOCAL: [&str; 6] = ["chat", "demo", "--data-dir", "data", "--model", "scripted"];
 
@@ -8,15 +14,18 @@ const LOCAL: [&str; 6] = ["chat", "demo", "--data-dir", "data", "--model", "scri
 fn each_line_of_a_pipe_is_answered_and_the_next_run_remembers() {
     let dir = tempfile::tempdir().unwrap();
     let first = run(dir.path(), &LOCAL, "What is the weather in Oslo?\n\nhello\n").ok();
-    let (asked, greeted) = first.stdout.split_once("> hello\n").unwrap();
-    assert!(asked.starts_with("> What is the weather in Oslo?\n"), "{asked}");
-    assert!(asked.contains("Oslo: "), "{asked}");
-    assert!(greeted.starts_with("Hello!"), "{greeted}");
+    let (asked, greeted) = first.stdout.split_once("Hello!").unwrap();
+    assert!(asked.contains("Oslo: ") && asked.ends_with('\n'), "{asked}");
+    assert!(greeted.ends_with('\n'), "{greeted}");
+    // Only answers are on the standard output.
+    for beside in ["> What is the weather in Oslo?\n", "> hello\n", "← weather"] {
+        assert!(first.stderr.contains(beside) && !first.stdout.contains(beside), "{first:?}");
+    }
     assert!(first.stderr.contains("→ weather {\"city\":\"Oslo\"}"), "{}", first.stderr);
-    assert!(first.stderr.contains("← weather"), "{}", first.stderr);
 
     let second = run(dir.path(), &LOCAL, "").ok();
-    assert_eq!(second.stdout, first.stdout);
+    assert_eq!(second.stdout, "");
+    assert!(second.stderr.contains("> hello\nHello!"), "{second:?}");
 
     let told = run(dir.path(), &["inspect", "demo", "--data-dir", "data"], "").ok().stdout;
     assert!(told.contains("2 messages of people, 2 generations"), "{told}");
@@ -29,14 +38,56 @@ fn a_server_is_reached_by_its_url() {
     let url = dev.url();
     let args = ["chat", &dev.session, "--url", &url];
     let said = run(dir.path(), &args, "hello\n").ok();
-    assert!(said.stdout.starts_with("> hello\nHello!"), "{said:?}");
-    let again = run(dir.path(), &args, "").ok();
-    assert_eq!(again.stdout, said.stdout);
+    assert!(said.stdout.starts_with("Hello!"), "{said:?}");
+    let again = run(dir.path(), &[&args[..], &["--model", "scripted"]].concat(), "").ok();
+    assert!(again.stderr.contains("> hello\nHello!"), "{again:?}");
+    assert!(again.stderr.contains("the agent of the server answers, not scripted"), "{again:?}");
     // The directory is the server's.
     let refused = run(dir.path(), &LOCAL, "hello\n");
     assert_eq!(refused.code, 1);
     assert!(refused.stderr.contains("--url"), "{refused:?}");
     dev.stop();
+}
+
+#[test]
+fn a_server_that_goes_away_is_waited_for_and_nothing_typed_is_lost() {
+    let dir = tempfile::tempdir().unwrap();
+    let dev = Dev::start(dir.path());
+    let (session, address) = (dev.session.clone(), dev.address.clone());
+    let mut chat = Running::start(dir.path(), &["chat", &session, "--url", &dev.url()]);
+    chat.until("the agent of the server answers");
+    dev.kill();
+    chat.until("the server is away; waiting for it");
+    chat.type_in("hello\n");
+    chat.until("not sent yet: ");
+    let dev = Dev::start_on(dir.path(), &address);
+    chat.until("the server is back");
+    chat.until("> hello");
+    let said = chat.end().ok();
+    assert!(said.stdout.starts_with("Hello!"), "{said:?}");
+    let messages = dev.until(&session, |messages| has_ended(messages, 1));
+    assert_eq!(rows(&messages, "message").len(), 2, "said once: {messages:?}");
+    dev.stop();
+}
+
+#[test]
+fn an_answer_that_failed_is_told_to_programs_by_the_exit_code() {
+    let dir = tempfile::tempdir().unwrap();
+    let model = TcpListener::bind("127.0.0.1:0").unwrap();
+    let place = format!("http://{}", model.local_addr().unwrap());
+    let refusals = thread::spawn(move || {
+        let (mut socket, _) = model.accept().unwrap();
+        let _ = socket.read(&mut [0; 64 * 1024]).unwrap();
+        let answer = "HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
+        socket.write_all(answer.as_bytes()).unwrap();
+    });
+    let args = ["chat", "demo", "--data-dir", "data", "--model", "ollama:none"];
+    let failed = run_with(dir.path(), &args, &[("OLLAMA_HOST", &place)], "hello\n");
+    refusals.join().unwrap();
+    assert_eq!(failed.code, 1, "{failed:?}");
+    assert!(failed.stderr.contains("the answer failed: "), "{failed:?}");
+    // What failed before is no failure of this visit.
+    run(dir.path(), &LOCAL, "").ok();
 }
 
 #[test]

@@ -4,7 +4,8 @@ use std::{
     io::{BufRead as _, BufReader, Read as _, Write as _},
     net::TcpStream,
     path::Path,
-    process::{Child, Command, Stdio},
+    process::{Child, ChildStderr, ChildStdin, Command, Stdio},
+    thread,
     time::{Duration, Instant},
 };
 
@@ -53,16 +54,74 @@ fn program(dir: &Path) -> Command {
 
 /// Runs the program to its end, with this to read.
 pub(crate) fn run(dir: &Path, args: &[&str], stdin: &str) -> Output {
+    run_with(dir, args, &[], stdin)
+}
+
+/// The same, with this in its environment.
+pub(crate) fn run_with(
+    dir: &Path,
+    args: &[&str],
+    environment: &[(&str, &str)],
+    stdin: &str,
+) -> Output {
     let mut command = program(dir);
-    command.args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = command.spawn().unwrap();
-    // A program that fails at once does not read its input.
-    let _ = child.stdin.take().unwrap().write_all(stdin.as_bytes());
-    let output = child.wait_with_output().unwrap();
-    Output {
-        stdout: String::from_utf8(output.stdout).unwrap(),
-        stderr: String::from_utf8(output.stderr).unwrap(),
-        code: output.status.code().expect("not killed"),
+    command.args(args).envs(environment.iter().copied());
+    let mut running = Running::spawn(command);
+    running.type_in(stdin);
+    running.end()
+}
+
+/// A program that runs, and is typed to.
+pub(crate) struct Running {
+    child: Child,
+    stdin: Option<ChildStdin>,
+    stderr: BufReader<ChildStderr>,
+    /// What it has said so far beside its results.
+    said: String,
+}
+
+impl Running {
+    pub(crate) fn start(dir: &Path, args: &[&str]) -> Self {
+        let mut command = program(dir);
+        command.args(args);
+        Self::spawn(command)
+    }
+
+    fn spawn(mut command: Command) -> Self {
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let (stdin, stderr) = (child.stdin.take(), child.stderr.take().unwrap());
+        Self { child, stdin, stderr: BufReader::new(stderr), said: String::new() }
+    }
+
+    pub(crate) fn type_in(&mut self, text: &str) {
+        // A program that fails at once does not read its input.
+        let _ = self.stdin.as_mut().unwrap().write_all(text.as_bytes());
+    }
+
+    /// Waits until it has said this, beside its results.
+    pub(crate) fn until(&mut self, words: &str) {
+        while !self.said.contains(words) {
+            let read = self.stderr.read_line(&mut self.said).unwrap();
+            assert_ne!(read, 0, "it ended without {words:?}: {}", self.said);
+        }
+    }
+
+    /// Ends its input, and waits for its end.
+    pub(crate) fn end(mut self) -> Output {
+        drop(self.stdin.take());
+        let mut stderr = self.stderr;
+        let rest = thread::spawn(move || {
+            let mut rest = String::new();
+            stderr.read_to_string(&mut rest).unwrap();
+            rest
+        });
+        let output = self.child.wait_with_output().unwrap();
+        Output {
+            stdout: String::from_utf8(output.stdout).unwrap(),
+            stderr: self.said + &rest.join().unwrap(),
+            code: output.status.code().expect("not killed"),
+        }
     }
 }
 

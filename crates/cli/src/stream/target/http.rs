@@ -85,12 +85,12 @@ impl Http {
         let response = self.client.request(request).await.map_err(|error| {
             let why = root_cause(&error);
             let advice = "check --url, or start a server with headwater dev";
-            Failure::about(&self.base, format!("the server cannot be reached: {why}; {advice}"))
+            Failure::away(&self.base, format!("the server cannot be reached: {why}; {advice}"))
         })?;
         let (head, body) = response.into_parts();
         let body = Limited::new(body, ANSWER_BYTES_MAX).collect().await;
         let body =
-            body.map_err(|error| Failure::about(subject, format!("half an answer: {error}")))?;
+            body.map_err(|error| Failure::away(subject, format!("half an answer: {error}")))?;
         let answer = Answer { status: head.status, headers: head.headers, body: body.to_bytes() };
         if answer.status.is_success() { Ok(answer) } else { Err(refusal(subject, &answer)) }
     }
@@ -113,16 +113,22 @@ fn bearer(token: &str) -> Result<HeaderValue, Failure> {
 
 /// The sentence of the problem document, or else of whatever the server says.
 fn refusal(subject: &str, answer: &Answer) -> Failure {
-    if let Ok(problem) = serde_json::from_slice::<Problem>(&answer.body) {
-        return Failure::about(subject, problem.detail);
+    let why = match serde_json::from_slice::<Problem>(&answer.body) {
+        Ok(problem) => problem.detail,
+        Err(_) => match String::from_utf8_lossy(&answer.body).lines().next() {
+            Some(line) => format!("the server answers {}: {line}", answer.status),
+            None => meaning(answer.status),
+        },
+    };
+    match is_passing(answer.status) {
+        true => Failure::away(subject, why),
+        false => Failure::about(subject, why),
     }
-    let text = String::from_utf8_lossy(&answer.body);
-    match text.lines().next() {
-        Some(line) => {
-            Failure::about(subject, format!("the server answers {}: {line}", answer.status))
-        }
-        None => Failure::about(subject, meaning(answer.status)),
-    }
+}
+
+/// Whether the server may answer otherwise before long.
+fn is_passing(status: StatusCode) -> bool {
+    matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE)
 }
 
 /// What a status means here; the answer to a HEAD has no body that could say it.

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use client::{Bearer, Client, HttpLog, Settings};
+use client::{Bearer, Client, HttpLog, Retry, Settings};
 use http::{Method, StatusCode, header, request::Builder};
 use log::{Append, Closing, Create, Delete, Fork, Freshness, Lifetime, List, Log, Outcome};
 use serde::Deserialize;
@@ -74,7 +74,13 @@ impl Remote {
 
     /// The server as a log, for what takes more than one request.
     pub(crate) async fn log(&self, sys: &Sys) -> Result<Arc<dyn Log>, Failure> {
+        self.log_with(sys, Retry::default()).await
+    }
+
+    /// The same, for whoever has a say in how often a request is made again.
+    pub(crate) async fn log_with(&self, sys: &Sys, retry: Retry) -> Result<Arc<dyn Log>, Failure> {
         let mut settings = Settings::new(&self.url).map_err(Failure::usage)?;
+        settings.retry = retry;
         if let Some(token) = &self.token {
             settings = settings.with_badge(Bearer::new(token).map_err(Failure::usage)?);
         }
