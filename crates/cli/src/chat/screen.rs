@@ -1,9 +1,10 @@
 //! A conversation on a terminal: what is said on the standard output, everything else beside it.
 //!
 //! A program that pipes questions in wants their answers, and finds nothing else on that output:
-//! what was said before, and the questions, are beside it too.
+//! what was said before, and the questions, are beside it too. If a program reads the answers, it
+//! gets each of them when it is whole, since what was only begun may be taken back.
 
-use std::io::{self, Write as _};
+use std::io::{self, IsTerminal as _, Write as _};
 
 use sessions::SessionId;
 
@@ -16,6 +17,8 @@ const ASIDE_LEN_MAX: usize = 200;
 /// Where the cursor is, and what was typed here.
 pub(super) struct Screen {
     is_terminal: bool,
+    /// Whether answers are shown as they grow.
+    is_watched: bool,
     is_colourful: bool,
     /// Whether the answer ends in the middle of a line.
     is_open: bool,
@@ -25,8 +28,14 @@ pub(super) struct Screen {
 
 impl Screen {
     pub(super) fn new(is_terminal: bool) -> Self {
-        let is_colourful = output::is_colourful(&io::stderr());
-        Self { is_terminal, is_colourful, is_open: false, has_prompt: false, is_past: true }
+        Self {
+            is_terminal,
+            is_watched: io::stdout().is_terminal(),
+            is_colourful: output::is_colourful(&io::stderr()),
+            is_open: false,
+            has_prompt: false,
+            is_past: true,
+        }
     }
 
     pub(super) fn open(&mut self, session: &SessionId, about: &str) -> Result<(), Failure> {
@@ -94,13 +103,15 @@ impl Screen {
                 self.answer(&format!("> {text}\n"))
             }
             News::Said { text, .. } => self.beside(&format!("> {text}")),
-            News::More(text) => self.answer(&text),
+            News::More(text) if self.is_watched => self.answer(&text),
+            News::More(_) => Ok(()),
             News::Again => {
                 self.end_line()?;
                 self.beside("the answer begins again")
             }
-            News::Whole(text) => {
-                self.answer(&text.unwrap_or_default())?;
+            News::Whole { text, is_told } => {
+                let is_shown = is_told && self.is_watched;
+                self.answer(if is_shown { "" } else { &text })?;
                 self.end_line()
             }
             News::Calls(what) => self.beside(&format!("→ {what}")),

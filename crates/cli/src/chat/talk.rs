@@ -40,8 +40,8 @@ pub(super) enum News {
     More(String),
     /// What was told of the answer is void: it begins again.
     Again,
-    /// The answer is whole: all of it, if it was not told piece by piece.
-    Whole(Option<String>),
+    /// The answer is whole; whether it was told piece by piece.
+    Whole { text: String, is_told: bool },
     /// A tool is called.
     Calls(String),
     /// A tool has answered.
@@ -93,9 +93,8 @@ impl Talk {
             self.news.push_back(News::Said { id: row.id, text: row.content });
             return;
         }
-        let told = self.growing.remove(&row.id).is_some_and(|growing| growing.is_told);
-        let whole = (!told && !row.content.is_empty()).then_some(row.content);
-        self.news.push_back(News::Whole(whole));
+        let is_told = self.growing.remove(&row.id).is_some_and(|growing| growing.is_told);
+        self.news.push_back(News::Whole { text: row.content, is_told });
     }
 
     fn chunk(&mut self, key: &str, row: Option<Chunk>) {

@@ -6,6 +6,8 @@ use std::{
     thread,
 };
 
+use serde_json::Value;
+
 use crate::world::{Dev, Running, has_ended, rows, run, run_with};
 
 const LOCAL: [&str; 6] = ["chat", "demo", "--data-dir", "data", "--model", "scripted"];
@@ -63,10 +65,23 @@ fn a_server_that_goes_away_is_waited_for_and_nothing_typed_is_lost() {
     let dev = Dev::start_on(dir.path(), &address);
     chat.until("the server is back");
     chat.until("> hello");
+    chat.type_in("Why is the sky blue?\n");
+    chat.until("> Why is the sky blue?");
+    dev.until(&session, |messages| {
+        let generations = rows(messages, "generation");
+        let is_piece = |message: &&Value, of: &Value| {
+            message["value"]["type"] == "text" && message["value"]["generationId"] == of["id"]
+        };
+        let pieces = |of| messages.iter().filter(|message| is_piece(message, of)).count();
+        generations.get(1).is_some_and(|second| pieces(second) > 3)
+    });
+    dev.kill();
+    let dev = Dev::start_on(dir.path(), &address);
     let said = chat.end().ok();
     assert!(said.stdout.starts_with("Hello!"), "{said:?}");
-    let messages = dev.until(&session, |messages| has_ended(messages, 1));
-    assert_eq!(rows(&messages, "message").len(), 2, "said once: {messages:?}");
+    assert_eq!(said.stdout.matches("You said: ").count(), 1, "whole, and once: {said:?}");
+    let messages = dev.until(&session, |messages| has_ended(messages, 2));
+    assert_eq!(rows(&messages, "message").len(), 4, "said once: {messages:?}");
     dev.stop();
 }
 
