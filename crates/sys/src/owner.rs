@@ -13,7 +13,7 @@ use std::{
     time::Duration,
 };
 
-use tokio::time::Instant;
+use tokio::{runtime::Handle, time::Instant};
 
 thread_local! {
     /// The timers of this thread, if it is an owner's.
@@ -50,12 +50,12 @@ pub(crate) fn run(future: impl Future<Output = ()>) {
         }
         wake_due();
     }
-    TIMERS.set(None);
+    drop(TIMERS.take());
 }
 
-/// True on the thread of an owner.
+/// True on the thread of an owner, unless it runs a runtime.
 pub(crate) fn is_here() -> bool {
-    TIMERS.with_borrow(Option::is_some)
+    TIMERS.with_borrow(Option::is_some) && Handle::try_current().is_err()
 }
 
 /// Waits on the thread of an owner. Where `duration` is too long to be told, for ever.

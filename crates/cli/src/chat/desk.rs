@@ -89,7 +89,7 @@ impl Desk {
             None => remote.again()?,
         };
         // Whoever sits here is told at once that a server is away, and it is waited for.
-        let log = remote.log_with(sys, Retry::NEVER).await?;
+        let log = remote.log(sys, Retry::NEVER).await?;
         let about = match model {
             Some(model) => format!("the agent of the server answers, not {model}"),
             None => "the agent of the server answers".to_owned(),

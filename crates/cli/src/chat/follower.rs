@@ -4,8 +4,9 @@ use std::{sync::Arc, time::Duration};
 
 use log::{Freshness, Log, ReadError};
 use sessions::SessionId;
+use state::{Place, Places};
 use sys::{Clock, Sys};
-use wire::{Address, Offset, ReadFrom, caps::CHUNK_BYTES_DEFAULT};
+use wire::{Address, Offset, Position, ReadFrom, caps::CHUNK_BYTES_DEFAULT};
 
 use super::{LOOK_EVERY, talk::Talk};
 use crate::failure::Failure;
@@ -16,7 +17,19 @@ pub(super) struct Follower {
     log: Arc<dyn Log>,
     address: Address,
     next: Option<Offset>,
-    away_since: Option<Duration>,
+    /// Of a session that was compacted, rows stand elsewhere than they lie.
+    places: Places,
+    away: Option<Absence>,
+}
+
+/// A server that does not answer.
+#[derive(Clone, Copy)]
+struct Absence {
+    since: Duration,
+    /// When to look for it again.
+    due: Duration,
+    /// One lost answer is no absence yet.
+    is_told: bool,
 }
 
 /// What came of waiting.
@@ -36,7 +49,8 @@ pub(super) enum Heard {
 impl Follower {
     pub(super) fn new(sys: &Sys, log: Arc<dyn Log>, session: &SessionId) -> Self {
         let address = Address::from(session.path().clone());
-        Self { clock: sys.clock.clone(), log, address, next: None, away_since: None }
+        let (clock, places) = (sys.clock.clone(), Places::default());
+        Self { clock, log, address, next: None, places, away: None }
     }
 
     /// Reads all there is.
@@ -47,44 +61,59 @@ impl Follower {
 
     /// Waits for more, and reads it.
     pub(super) async fn next(&mut self, talk: &mut Talk) -> Result<Heard, Failure> {
-        if let Some(since) = self.away_since {
-            return self.look(since).await;
+        if let Some(absence) = self.away {
+            return self.look(absence, talk).await;
         }
+        let before = self.next;
         match self.hear(talk).await {
-            Ok(()) => Ok(Heard::More),
+            Ok(Freshness::Closed) if self.next == before => {
+                Err(Failure::refused("the session is closed; nothing can be said in it any more"))
+            }
+            Ok(_) => Ok(Heard::More),
             Err(error) if error.is_retryable() => {
-                self.away_since = Some(self.clock.elapsed());
-                Ok(Heard::Left)
+                let now = self.clock.elapsed();
+                self.away = Some(Absence { since: now, due: now + LOOK_EVERY, is_told: false });
+                Ok(Heard::More)
             }
             Err(error) => Err(Failure::refused(error)),
         }
     }
 
     /// Looks whether the server is back.
-    async fn look(&mut self, since: Duration) -> Result<Heard, Failure> {
-        self.clock.sleep(LOOK_EVERY).await;
-        match self.log.head(&self.address).await {
+    async fn look(&mut self, absence: Absence, talk: &mut Talk) -> Result<Heard, Failure> {
+        let Absence { since, due, is_told } = absence;
+        self.clock.sleep(due.saturating_sub(self.clock.elapsed())).await;
+        match self.read(talk).await {
             Ok(_) => {
-                self.away_since = None;
-                Ok(Heard::Back)
+                self.away = None;
+                Ok(if is_told { Heard::Back } else { Heard::More })
             }
-            Err(error) if error.is_retryable() => Ok(Heard::Away { since, why: error.to_string() }),
+            Err(error) if error.is_retryable() => {
+                let due = self.clock.elapsed() + LOOK_EVERY;
+                self.away = Some(Absence { since, due, is_told: true });
+                let why = error.to_string();
+                Ok(if is_told { Heard::Away { since, why } } else { Heard::Left })
+            }
             Err(error) => Err(Failure::refused(error)),
         }
     }
 
-    async fn hear(&mut self, talk: &mut Talk) -> Result<(), ReadError> {
+    async fn hear(&mut self, talk: &mut Talk) -> Result<Freshness, ReadError> {
         if let Some(next) = self.next {
             self.log.tail(&self.address, next).await?;
         }
-        self.read(talk).await.map(drop)
+        self.read(talk).await
     }
 
     async fn read(&mut self, talk: &mut Talk) -> Result<Freshness, ReadError> {
         let from = self.next.map_or(ReadFrom::Start, ReadFrom::At);
         let chunk = self.log.read(&self.address, from, CHUNK_BYTES_DEFAULT).await?;
-        for (position, message) in (chunk.start.position.get()..).zip(chunk.messages()) {
-            talk.take(position, message);
+        for (lies, message) in (chunk.start.position.get()..).zip(chunk.messages()) {
+            let event = state::decode(message);
+            match self.places.place(Position::new(lies), &event) {
+                Place::At(stands) | Place::Row(stands) => talk.take(stands.get(), event.body),
+                Place::Anew(_) | Place::Known => {}
+            }
         }
         self.next = Some(chunk.next);
         Ok(chunk.freshness)

@@ -27,7 +27,9 @@ use crate::{
 
 /// Between two looks for a server that is away.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
-/// How long a program waits for one. People wait as long as they like.
+/// How long a server may take to answer.
+const ANSWER_MAX: Duration = Duration::from_secs(5);
+/// How long a program waits for one that is away. People wait as long as they like.
 const AWAY_MAX: Duration = Duration::from_secs(30);
 
 #[derive(Debug, ClapArgs)]
@@ -124,7 +126,7 @@ impl<'a> Visit<'a> {
                 () = interrupts.next() => {
                     // Once to stop the answer, twice to leave.
                     if self.has_stopped || !self.talk.is_busy() {
-                        return self.screen.close();
+                        return self.leave();
                     }
                     self.stop().await?;
                 }
@@ -148,9 +150,15 @@ impl<'a> Visit<'a> {
         }
     }
 
+    /// Somebody wants no more of it.
+    fn leave(mut self) -> Result<(), Failure> {
+        self.screen.close()?;
+        if self.keyboard.is_terminal() { Ok(()) } else { Err(Failure::Told) }
+    }
+
     async fn stop(&mut self) -> Result<(), Failure> {
         self.has_stopped = true;
-        match self.desk.stop().await {
+        match self.within(self.desk.stop()).await {
             Err(Failure::Away(why)) => {
                 self.screen.beside(&format!("not stopped: {why}; Ctrl-C again leaves"))
             }
@@ -167,11 +175,15 @@ impl<'a> Visit<'a> {
                 if is_over && !waits_on { Err(Failure::Away(why)) } else { Ok(()) }
             }
             Heard::Left => self.screen.beside("the server is away; waiting for it"),
-            Heard::Back => self.screen.beside("the server is back"),
+            Heard::Back => {
+                self.screen.beside("the server is back")?;
+                self.screen.show(&mut self.talk)
+            }
         }
     }
 
     async fn take(&mut self, typed: Typed) -> Result<(), Failure> {
+        self.screen.entered();
         match typed {
             Typed::Line(text) if text.trim().is_empty() => Ok(()),
             Typed::Line(text) => {
@@ -189,6 +201,15 @@ impl<'a> Visit<'a> {
         }
     }
 
+    /// What is asked for, or that the server is silent.
+    async fn within(
+        &self,
+        asked: impl Future<Output = Result<(), Failure>>,
+    ) -> Result<(), Failure> {
+        let answer = self.sys.clock.timeout(ANSWER_MAX, asked).await;
+        answer.unwrap_or_else(|_| Err(Failure::Away("the server does not answer".to_owned())))
+    }
+
     async fn send_again(&mut self) -> Result<(), Failure> {
         match self.unsent.take() {
             Some(unsent) => self.send(unsent).await,
@@ -197,7 +218,7 @@ impl<'a> Visit<'a> {
     }
 
     async fn send(&mut self, unsent: Unsent) -> Result<(), Failure> {
-        let why = match self.desk.say(&unsent.line).await {
+        let why = match self.within(self.desk.say(&unsent.line)).await {
             Err(Failure::Away(why)) => why,
             said => return said,
         };

@@ -83,6 +83,11 @@ impl Screen {
         output::raw(b"> ")
     }
 
+    /// A line was typed to its end: the cursor is on a new one.
+    pub(super) fn entered(&mut self) {
+        self.has_prompt = false;
+    }
+
     /// Leaves the terminal as it was found.
     pub(super) fn close(&mut self) -> Result<(), Failure> {
         if self.has_prompt {
@@ -94,10 +99,7 @@ impl Screen {
     fn tell(&mut self, news: News) -> Result<(), Failure> {
         match news {
             // What was typed here stands here already.
-            News::Said { .. } if self.is_terminal && !self.is_past => {
-                self.has_prompt = false;
-                Ok(())
-            }
+            News::Said { is_ours: true, .. } if self.is_terminal => Ok(()),
             News::Said { text, .. } if self.is_terminal => {
                 self.end_line()?;
                 self.answer(&format!("> {text}\n"))
@@ -153,6 +155,7 @@ impl Screen {
 
     /// Says something that is not part of the conversation.
     pub(super) fn beside(&mut self, line: &str) -> Result<(), Failure> {
+        self.is_open |= std::mem::take(&mut self.has_prompt);
         self.end_line()?;
         let (on, off) = if self.is_colourful { ("\x1b[2m", "\x1b[0m") } else { ("", "") };
         let line = match line.char_indices().nth(ASIDE_LEN_MAX) {

@@ -35,7 +35,7 @@ struct Growing {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum News {
     /// A person said this.
-    Said { id: String, text: String },
+    Said { text: String, is_ours: bool },
     /// A piece of an answer.
     More(String),
     /// What was told of the answer is void: it begins again.
@@ -52,8 +52,8 @@ pub(super) enum News {
 
 impl Talk {
     /// Takes the next message of the stream.
-    pub(super) fn take(&mut self, position: u64, message: &[u8]) {
-        let state::Body::Change(change) = state::decode(message).body else { return };
+    pub(super) fn take(&mut self, position: u64, body: state::Body<'_>) {
+        let state::Body::Change(change) = body else { return };
         let value = change.value.map(|value| value.get());
         match &*change.type_name {
             name if name == Message::NAME => self.message(position, row(value)),
@@ -88,9 +88,9 @@ impl Talk {
         if row.target_agent.is_some() {
             self.heard = self.heard.max(Some(position));
         }
-        self.sent.remove(&row.id);
+        let is_ours = self.sent.remove(&row.id);
         if row.role == Role::User {
-            self.news.push_back(News::Said { id: row.id, text: row.content });
+            self.news.push_back(News::Said { text: row.content, is_ours });
             return;
         }
         let is_told = self.growing.remove(&row.id).is_some_and(|growing| growing.is_told);

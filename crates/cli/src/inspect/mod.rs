@@ -6,8 +6,9 @@ mod timeline;
 use clap::Args as ClapArgs;
 use log::{Freshness, Log, ReadError};
 use sessions::SessionId;
+use state::{Place, Places};
 use sys::Sys;
-use wire::{Address, ReadFrom, caps::CHUNK_BYTES_DEFAULT};
+use wire::{Address, Position, ReadFrom, caps::CHUNK_BYTES_DEFAULT};
 
 use self::timeline::Timeline;
 use crate::{
@@ -46,7 +47,7 @@ pub(crate) fn run(args: InspectArgs) -> Result<(), Failure> {
 
 async fn read(log: &dyn Log, session: &SessionId) -> Result<Timeline, Failure> {
     let address = Address::from(session.path().clone());
-    let mut timeline = Timeline::default();
+    let (mut timeline, mut places) = (Timeline::default(), Places::default());
     let mut from = ReadFrom::Start;
     loop {
         let chunk = log.read(&address, from, CHUNK_BYTES_DEFAULT).await;
@@ -56,8 +57,11 @@ async fn read(log: &dyn Log, session: &SessionId) -> Result<Timeline, Failure> {
             )),
             error => Failure::about(format!("session {session}"), error),
         })?;
-        for message in chunk.messages() {
-            timeline.take(message);
+        for (lies, message) in (chunk.start.position.get()..).zip(chunk.messages()) {
+            let event = state::decode(message);
+            if let Place::At(_) | Place::Row(_) = places.place(Position::new(lies), &event) {
+                timeline.take(event.body);
+            }
         }
         if chunk.freshness != Freshness::Behind {
             return Ok(timeline);

@@ -85,8 +85,8 @@ pub(super) struct Takeover {
 
 impl Timeline {
     /// Takes the next message of the stream.
-    pub(super) fn take(&mut self, message: &[u8]) {
-        let state::Body::Change(change) = state::decode(message).body else { return };
+    pub(super) fn take(&mut self, body: state::Body<'_>) {
+        let state::Body::Change(change) = body else { return };
         let Some(value) = change.value.map(|value| value.get()) else { return };
         match &*change.type_name {
             name if name == Message::NAME => {
@@ -236,7 +236,7 @@ mod tests {
             "type": name, "key": value["id"], "value": value,
             "headers": {"operation": "upsert"},
         });
-        timeline.take(message.to_string().as_bytes());
+        timeline.take(state::decode(message.to_string().as_bytes()).body);
     }
 
     #[test]
@@ -265,6 +265,6 @@ mod tests {
             attempts.iter().map(|it| (it.attempt, it.status.as_str(), it.chunks)).collect();
         assert_eq!(told, [(1, "abandoned", 1), (2, "completed", 0)]);
         assert_eq!(attempts[1].duration_ms, Some(1500));
-        timeline.take(b"nonsense");
+        timeline.take(state::decode(b"nonsense").body);
     }
 }

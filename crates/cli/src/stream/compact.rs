@@ -1,5 +1,6 @@
 //! `headwater stream compact`: a stream that keeps its rows, and little else.
 
+use client::Retry;
 use live::Compacted;
 use serde::Serialize;
 use wire::StreamPath;
@@ -27,13 +28,15 @@ struct Shown<'a> {
 impl Session {
     pub(super) async fn compact(&self, args: CompactArgs) -> Result<(), Failure> {
         let CompactArgs { path, keep_from, drop_unreadable, dry_run } = args;
-        let log = self.target.log(&self.sys).await?;
+        // A compaction knows its own appends again only if it repeats them itself.
+        let log = self.target.log_with(&self.sys, Retry::NEVER).await?;
         // Streams of other rows have none that this concerns.
         let mut compaction = agent::rows::compaction(live::compact(&log, path.clone(), &self.sys));
         if drop_unreadable {
             compaction = compaction.drop_unreadable();
         }
-        let open = match agent::oldest_open(&log, path.clone(), &self.sys).await {
+        let patient = self.target.log(&self.sys).await?;
+        let open = match agent::oldest_open(&patient, path.clone(), &self.sys).await {
             Ok(open) => open,
             Err(error) => {
                 // What is wrong with a stream is told best by who wants to compact it.
@@ -79,7 +82,7 @@ impl Session {
             if outcome == "unchanged" {
                 let held = held_by.as_ref().map(|effect| {
                     let from = reach.get();
-                    format!(": the durable effect {effect:?} needs all from position {from} on")
+                    format!("; all from position {from} on is kept for the effect {effect:?}")
                 });
                 return format!("{path} has nothing to give back{}", held.unwrap_or_default());
             }

@@ -135,7 +135,7 @@ impl Session {
         let appended = self.append_batches(path, template, input, &mut count).await;
         let last = appended.map_err(|failure| match count {
             0 => failure,
-            count => failure.with(format!("before it, {count} were appended")),
+            count => failure.with(format!("the first {count} messages were appended")),
         })?;
         match last {
             None => Err(nothing_to_append(path)),

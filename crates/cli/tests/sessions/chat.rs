@@ -86,6 +86,19 @@ fn a_server_that_goes_away_is_waited_for_and_nothing_typed_is_lost() {
 }
 
 #[test]
+fn a_session_that_was_compacted_goes_on() {
+    let dir = tempfile::tempdir().unwrap();
+    run(dir.path(), &LOCAL, "hello\nWhat is the weather in Oslo?\n").ok();
+    let compact = ["stream", "compact", "main/sessions/demo", "--data-dir", "data"];
+    let compacted = run(dir.path(), &compact, "").ok();
+    assert!(compacted.stdout.contains("begins with a snapshot"), "{compacted:?}");
+    let said = run(dir.path(), &LOCAL, "hello\n").ok();
+    assert!(said.stdout.starts_with("Hello!"), "{said:?}");
+    let told = run(dir.path(), &["inspect", "demo", "--data-dir", "data"], "").ok().stdout;
+    assert!(told.contains("3 messages of people, 3 generations"), "{told}");
+}
+
+#[test]
 fn an_answer_that_failed_is_told_to_programs_by_the_exit_code() {
     let dir = tempfile::tempdir().unwrap();
     let model = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -98,9 +111,9 @@ fn an_answer_that_failed_is_told_to_programs_by_the_exit_code() {
     });
     let args = ["chat", "demo", "--data-dir", "data", "--model", "ollama:none"];
     let failed = run_with(dir.path(), &args, &[("OLLAMA_HOST", &place)], "hello\n");
-    refusals.join().unwrap();
     assert_eq!(failed.code, 1, "{failed:?}");
     assert!(failed.stderr.contains("the answer failed: "), "{failed:?}");
+    refusals.join().unwrap();
     // What failed before is no failure of this visit.
     run(dir.path(), &LOCAL, "").ok();
 }

@@ -4,7 +4,8 @@ use std::{
     io::{BufRead as _, BufReader, Read as _, Write as _},
     net::TcpStream,
     path::Path,
-    process::{Child, ChildStderr, ChildStdin, Command, Stdio},
+    process::{Child, ChildStdin, Command, Stdio},
+    sync::mpsc::{Receiver, channel},
     thread,
     time::{Duration, Instant},
 };
@@ -75,8 +76,8 @@ pub(crate) fn run_with(
 pub(crate) struct Running {
     child: Child,
     stdin: Option<ChildStdin>,
-    stderr: BufReader<ChildStderr>,
-    /// What it has said so far beside its results.
+    /// What it says beside its results, line by line.
+    lines: Receiver<String>,
     said: String,
 }
 
@@ -91,7 +92,12 @@ impl Running {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let (stdin, stderr) = (child.stdin.take(), child.stderr.take().unwrap());
-        Self { child, stdin, stderr: BufReader::new(stderr), said: String::new() }
+        let (tell, lines) = channel();
+        thread::spawn(move || {
+            let told = BufReader::new(stderr).lines().map_while(Result::ok);
+            told.for_each(|line| drop(tell.send(line + "\n")));
+        });
+        Self { child, stdin, lines, said: String::new() }
     }
 
     pub(crate) fn type_in(&mut self, text: &str) {
@@ -102,24 +108,20 @@ impl Running {
     /// Waits until it has said this, beside its results.
     pub(crate) fn until(&mut self, words: &str) {
         while !self.said.contains(words) {
-            let read = self.stderr.read_line(&mut self.said).unwrap();
-            assert_ne!(read, 0, "it ended without {words:?}: {}", self.said);
+            match self.lines.recv_timeout(PATIENCE) {
+                Ok(line) => self.said.push_str(&line),
+                Err(error) => panic!("{error}, without {words:?}: {}", self.said),
+            }
         }
     }
 
     /// Ends its input, and waits for its end.
     pub(crate) fn end(mut self) -> Output {
         drop(self.stdin.take());
-        let mut stderr = self.stderr;
-        let rest = thread::spawn(move || {
-            let mut rest = String::new();
-            stderr.read_to_string(&mut rest).unwrap();
-            rest
-        });
         let output = self.child.wait_with_output().unwrap();
         Output {
             stdout: String::from_utf8(output.stdout).unwrap(),
-            stderr: self.said + &rest.join().unwrap(),
+            stderr: self.said + &self.lines.iter().collect::<String>(),
             code: output.status.code().expect("not killed"),
         }
     }

@@ -128,7 +128,7 @@ fn refusal(subject: &str, answer: &Answer) -> Failure {
 
 /// Whether the server may answer otherwise before long.
 fn is_passing(status: StatusCode) -> bool {
-    matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE)
+    status == StatusCode::TOO_MANY_REQUESTS || status.is_server_error()
 }
 
 /// What a status means here; the answer to a HEAD has no body that could say it.

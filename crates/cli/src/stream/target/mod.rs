@@ -6,6 +6,7 @@ mod remote;
 
 use std::{env, path::PathBuf, sync::Arc};
 
+use client::Retry;
 use log::{Append, Create, Delete, Fork, Freshness, List, Log, Outcome};
 use sys::Sys;
 use wire::{ContentType, Messages, Offset, ReadFrom, StreamPath};
@@ -85,9 +86,14 @@ impl Target {
 
     /// All that can be done there.
     pub(crate) async fn log(&self, sys: &Sys) -> Result<Arc<dyn Log>, Failure> {
+        self.log_with(sys, Retry::default()).await
+    }
+
+    /// The same, for whoever has a say in how often a request is made again.
+    pub(super) async fn log_with(&self, sys: &Sys, retry: Retry) -> Result<Arc<dyn Log>, Failure> {
         match self {
             Self::Local(local) => Ok(local.log()),
-            Self::Remote(remote) => remote.log(sys).await,
+            Self::Remote(remote) => remote.log(sys, retry).await,
         }
     }
 

@@ -73,12 +73,7 @@ impl Remote {
     }
 
     /// The server as a log, for what takes more than one request.
-    pub(crate) async fn log(&self, sys: &Sys) -> Result<Arc<dyn Log>, Failure> {
-        self.log_with(sys, Retry::default()).await
-    }
-
-    /// The same, for whoever has a say in how often a request is made again.
-    pub(crate) async fn log_with(&self, sys: &Sys, retry: Retry) -> Result<Arc<dyn Log>, Failure> {
+    pub(crate) async fn log(&self, sys: &Sys, retry: Retry) -> Result<Arc<dyn Log>, Failure> {
         let mut settings = Settings::new(&self.url).map_err(Failure::usage)?;
         settings.retry = retry;
         if let Some(token) = &self.token {
@@ -132,7 +127,9 @@ impl Remote {
         for index in 0..last {
             let messages = append.messages.slice(index, index + 1);
             let one = Append { messages, closing: Closing::LeaveOpen, ..append.clone() };
-            self.post(path, &one).await?;
+            let posted = self.post(path, &one).await;
+            posted
+                .map_err(|failure| failure.with(format!("{index} of {} came before", last + 1)))?;
         }
         let messages = append.messages.slice(last, last + 1);
         self.post(path, &Append { messages, ..append.clone() }).await
