@@ -3,6 +3,7 @@
 use std::{
     fmt,
     future::Future,
+    pin::pin,
     time::{Duration, SystemTime},
 };
 
@@ -116,6 +117,7 @@ impl Clock {
         duration: Duration,
         future: F,
     ) -> Result<F::Output, Elapsed> {
+        let future = pin!(future);
         if owner::is_here() {
             owner::timeout(duration, future).await.ok_or(Elapsed)
         } else {

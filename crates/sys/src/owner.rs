@@ -64,8 +64,11 @@ pub(crate) fn sleep(duration: Duration) -> impl Future<Output = ()> + Send {
 }
 
 /// Runs `future` on the thread of an owner; none if the time ran out first.
-pub(crate) async fn timeout<F: Future>(duration: Duration, future: F) -> Option<F::Output> {
-    let (mut future, mut over) = (pin!(future), pin!(sleep(duration)));
+pub(crate) async fn timeout<F: Future>(
+    duration: Duration,
+    mut future: Pin<&mut F>,
+) -> Option<F::Output> {
+    let mut over = pin!(sleep(duration));
     poll_fn(|context| match future.as_mut().poll(context) {
         Poll::Ready(value) => Poll::Ready(Some(value)),
         Poll::Pending => over.as_mut().poll(context).map(|()| None),
