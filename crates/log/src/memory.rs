@@ -14,7 +14,7 @@ use crate::{
     Answer, Append, AppendError, Appended, Capabilities, Chunk, Create, CreateError, Created,
     Delete, DeleteError, Fork, ForkError, Head, HeadError, Incarnation, List, ListError, Listed,
     Log, OffsetUnknown, Page, ReadError, StreamNotFound, TrimError, Watch, WatchError,
-    reading::{self, Appetite, Collector},
+    reading::{self, Appetite, Collector, Direction},
     table::{Change, Changes, Decided, Forking, Stretch, Table},
     watch::Watchers,
 };
@@ -128,8 +128,19 @@ impl Inner {
         let mut state = self.state();
         let (id, meta) = state.table.find(address, now)?;
         let head = meta.head(id);
-        let start = reading::locate(&head, from)?;
-        let (runs, next) = state.collect(id, start, bytes_max)?;
+        let direction = reading::locate(&head, from)?;
+        let (start, runs, next) = match direction {
+            Direction::Forward(start) => {
+                let (runs, next) = state.collect(id, start, head.tail, bytes_max)?;
+                (start, runs, next)
+            }
+            Direction::Back(end) => {
+                let start = state.back_from(id, end, bytes_max).max(head.earliest);
+                let (runs, next) = state.collect(id, start, end, usize::MAX)?;
+                let (start, runs) = reading::newest((start, runs, next), end, bytes_max)?;
+                (start, runs, end)
+            }
+        };
         state.table.apply(&Change::Touch { id, at: now });
         Ok(head.chunk(start, next, runs))
     }
@@ -139,7 +150,7 @@ impl Inner {
         let now = self.now();
         let (id, meta) = state.table.find(address, now)?;
         if before > meta.earliest && before < meta.tail {
-            state.collect(id, before, 0)?;
+            state.collect(id, before, meta.tail, 0)?;
         }
         let decided = state.table.decide_trim(address, id, before, now)?;
         let head = self.commit(&mut state, decided);
@@ -170,16 +181,33 @@ impl Inner {
 }
 
 impl State {
-    /// Whole messages of a stream from `start`, through all it inherited.
+    /// Where a run begins from which there are `bytes_max` bytes or more to `end`, through all that
+    /// the stream inherited; its beginning if there is none.
+    fn back_from(&self, id: Incarnation, end: Offset, bytes_max: usize) -> Offset {
+        let byte = end.byte.get().saturating_sub(bytes_max.max(1) as u64);
+        let mut found = Offset::START;
+        for Stretch { id, end } in self.table.lineage(id) {
+            let runs = self.runs.get(&id).map_or(&[][..], Vec::as_slice);
+            let holds = |run: &Run| run.start < end && run.start.byte.get() <= byte;
+            let after = runs.partition_point(holds);
+            if let Some(run) = after.checked_sub(1).and_then(|index| runs.get(index)) {
+                found = found.max(run.start);
+            }
+        }
+        found
+    }
+
+    /// Whole messages of a stream from `start` to `until`, through all it inherited.
     fn collect(
         &self,
         id: Incarnation,
         start: Offset,
+        until: Offset,
         bytes_max: usize,
     ) -> Result<(Vec<Messages>, Offset), OffsetUnknown> {
         let mut collector = Collector::new(start, bytes_max);
-        let tail = self.table.meta(id).tail;
         for Stretch { id, end } in self.table.lineage(id) {
+            let end = end.min(until);
             if end <= collector.next() {
                 continue;
             }
@@ -187,11 +215,11 @@ impl State {
             let first = runs.partition_point(|run| run.end() <= collector.next());
             for run in runs[first..].iter().take_while(|run| run.start < end) {
                 if collector.take(run.start, &run.messages, end)? == Appetite::Full {
-                    return collector.finish(tail);
+                    return collector.finish(until);
                 }
             }
         }
-        collector.finish(tail)
+        collector.finish(until)
     }
 
     /// Lets go of runs that neither the stream nor a fork can read any more.

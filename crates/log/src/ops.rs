@@ -18,14 +18,22 @@ pub struct Capabilities {
     pub trim: bool,
     /// [`crate::Log::watch`].
     pub watch: bool,
+    /// [`wire::ReadFrom::Last`] and [`wire::ReadFrom::Before`].
+    pub read_back: bool,
     /// System streams.
     pub system_streams: bool,
 }
 
 impl Capabilities {
     /// All of them.
-    pub const ALL: Self =
-        Self { list: true, expected_offset: true, trim: true, watch: true, system_streams: true };
+    pub const ALL: Self = Self {
+        list: true,
+        expected_offset: true,
+        trim: true,
+        watch: true,
+        read_back: true,
+        system_streams: true,
+    };
 }
 
 /// Which life of an address a stream is: a stream made anew under an old name has another.

@@ -84,20 +84,67 @@ impl Collector {
     }
 }
 
+/// Which way to read, and from where.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Direction {
+    /// From here towards the tail.
+    Forward(Offset),
+    /// What ends here, the newest that fits.
+    Back(Offset),
+}
+
 /// Where a read starts. An offset past the tail counts as caught up.
-pub(crate) fn locate(head: &Head, from: ReadFrom) -> Result<Offset, ReadError> {
-    let offset = match from {
-        ReadFrom::Start => return Ok(head.earliest),
-        ReadFrom::Now => return Ok(head.tail),
-        ReadFrom::At(offset) => offset,
+pub(crate) fn locate(head: &Head, from: ReadFrom) -> Result<Direction, ReadError> {
+    let (offset, direction): (_, fn(Offset) -> Direction) = match from {
+        ReadFrom::Start => (head.earliest, Direction::Forward),
+        ReadFrom::Now => (head.tail, Direction::Forward),
+        ReadFrom::Last => (head.tail, Direction::Back),
+        ReadFrom::At(offset) => (offset, Direction::Forward),
+        ReadFrom::Before(offset) => (offset, Direction::Back),
     };
     if offset.position > head.tail.position {
-        Ok(head.tail)
+        Ok(direction(head.tail))
     } else if offset.position < head.earliest.position {
         Err(OffsetTrimmed { earliest: head.earliest }.into())
     } else {
-        Ok(offset)
+        Ok(direction(offset))
     }
+}
+
+/// What a read backwards answers, of runs that begin at `start` and must end at `end`: the newest
+/// messages that fit, at least one.
+pub(crate) fn newest(
+    (start, mut runs, next): (Offset, Vec<Messages>, Offset),
+    end: Offset,
+    bytes_max: usize,
+) -> Result<(Offset, Vec<Messages>), OffsetUnknown> {
+    if next != end {
+        return Err(OffsetUnknown(end));
+    }
+    let bytes: usize = runs.iter().map(|run| run.data().len()).sum();
+    let mut excess = bytes.saturating_sub(bytes_max);
+    let mut start = start;
+    let mut whole = 0;
+    for (index, run) in runs.iter_mut().enumerate() {
+        if excess == 0 {
+            break;
+        }
+        // The newest message stays, however large it is.
+        let is_last = start.after(run.len() as u64, run.data().len() as u64) == end;
+        let most = run.len() - usize::from(is_last);
+        let cut = (run.ends().partition_point(|end| (*end as usize) < excess) + 1).min(most);
+        let dropped = run.start(cut);
+        start = start.after(cut as u64, dropped as u64);
+        excess = excess.saturating_sub(dropped);
+        if cut == run.len() {
+            whole = index + 1;
+        } else {
+            *run = run.slice(cut, run.len());
+            break;
+        }
+    }
+    runs.drain(..whole);
+    Ok((start, runs))
 }
 
 /// Finds where a fork leaves its source, by reading the source.

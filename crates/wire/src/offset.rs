@@ -36,6 +36,10 @@ pub enum ReadFrom {
     At(Offset),
     /// The tail as it is now: only what comes later.
     Now,
+    /// Backwards from the tail as it is now: the newest messages, as many as fit.
+    Last,
+    /// Backwards from a place an earlier answer named: the newest messages before it that fit.
+    Before(Offset),
 }
 
 /// How far past its offset a fork begins: messages in a JSON stream, bytes in any other.

@@ -328,6 +328,8 @@ fn from_words(from: ReadFrom) -> String {
         ReadFrom::At(offset) => format!("at {}", short(offset)),
         ReadFrom::Start => "from the start".to_owned(),
         ReadFrom::Now => "from now".to_owned(),
+        ReadFrom::Last => "the last".to_owned(),
+        ReadFrom::Before(offset) => format!("before {}", short(offset)),
     }
 }
 

@@ -230,8 +230,11 @@ impl HttpLog {
         from: ReadFrom,
         bytes_max: usize,
     ) -> Result<Chunk, ReadError> {
-        let ask = self.stream(address)?.ask(Method::GET, Repeat::Safe);
-        let ask = ask.param("offset", token(from));
+        if matches!(from, ReadFrom::Last | ReadFrom::Before(_)) && !self.is_ours() {
+            return Err(Unsupported { what: "read backwards" }.into());
+        }
+        let (name, token) = place(from);
+        let ask = self.stream(address)?.ask(Method::GET, Repeat::Safe).param(name, token);
         let ask = match self.is_ours() {
             true => ask.param("bytes_max", bytes_max.to_string()),
             false => ask,
@@ -290,6 +293,7 @@ impl Log for HttpLog {
             expected_offset: is_ours,
             trim: is_ours,
             watch: is_ours,
+            read_back: is_ours,
             system_streams: false,
         }
     }
@@ -408,11 +412,14 @@ impl Log for HttpLog {
     }
 }
 
-fn token(from: ReadFrom) -> String {
+/// The query parameter that says where a read starts.
+fn place(from: ReadFrom) -> (&'static str, String) {
     match from {
-        ReadFrom::Start => "-1".to_owned(),
-        ReadFrom::At(offset) => offset.to_string(),
-        ReadFrom::Now => "now".to_owned(),
+        ReadFrom::Start => ("offset", "-1".to_owned()),
+        ReadFrom::At(offset) => ("offset", offset.to_string()),
+        ReadFrom::Now => ("offset", "now".to_owned()),
+        ReadFrom::Last => ("before", "now".to_owned()),
+        ReadFrom::Before(offset) => ("before", offset.to_string()),
     }
 }
 
@@ -473,7 +480,7 @@ fn read_chunk(answer: &Whole, from: ReadFrom, is_ours: bool) -> Result<Chunk, Un
         _ if is_ours => required(&answer.headers, headers::START_OFFSET)?,
         ReadFrom::At(offset) => offset,
         ReadFrom::Start => Offset::START,
-        ReadFrom::Now => next,
+        ReadFrom::Now | ReadFrom::Last | ReadFrom::Before(_) => next,
     };
     let freshness = match (
         is_true(&answer.headers, headers::CLOSED),

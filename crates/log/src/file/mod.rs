@@ -58,7 +58,8 @@ pub use self::{open_error::OpenError, settings::Settings};
 use crate::{
     Answer, Append, AppendError, Appended, Capabilities, Chunk, Create, CreateError, Created,
     Delete, DeleteError, Fork, ForkError, Head, HeadError, Incarnation, List, ListError, Log,
-    OffsetBeyondTail, Page, ReadError, TrimError, Unavailable, Watch, WatchError, reading,
+    OffsetBeyondTail, Page, ReadError, TrimError, Unavailable, Watch, WatchError,
+    reading::{self, Direction},
     table::Forking,
 };
 
@@ -171,15 +172,37 @@ impl FileLog {
         let stream = self.registry.find(address)?;
         let now = self.sys.clock.unix_ms();
         let head = stream.head(now)?;
-        let start = reading::locate(&head, from)?;
+        let direction = reading::locate(&head, from)?;
         if stream.touch(now) {
             self.keep_alive(stream.id).await?;
         }
-        let (runs, next) = match self.reader.read_warm(&stream, start, head.tail, bytes_max) {
-            Warm::Whole(found) => found?,
-            Warm::NeedsDisk => self.read_cold(stream, start, head.tail, bytes_max).await?,
-        };
-        Ok(head.chunk(start, next, runs))
+        match direction {
+            Direction::Forward(start) => {
+                let (runs, next) = self.read_span(stream, start, head.tail, bytes_max).await?;
+                Ok(head.chunk(start, next, runs))
+            }
+            Direction::Back(end) => {
+                let start = reader::back_from(&stream, end, bytes_max).max(head.earliest);
+                let span_bytes = (end.byte.get() - start.byte.get().min(end.byte.get())) as usize;
+                let (runs, next) = self.read_span(stream, start, end, span_bytes).await?;
+                let (start, runs) = reading::newest((start, runs, next), end, bytes_max)?;
+                Ok(head.chunk(start, end, runs))
+            }
+        }
+    }
+
+    /// Messages from `start`, and none at `end` or after it.
+    async fn read_span(
+        &self,
+        stream: Arc<Stream>,
+        start: Offset,
+        end: Offset,
+        bytes_max: usize,
+    ) -> Result<(Vec<wire::Messages>, Offset), ReadError> {
+        match self.reader.read_warm(&stream, start, end, bytes_max) {
+            Warm::Whole(found) => found,
+            Warm::NeedsDisk => self.read_cold(stream, start, end, bytes_max).await,
+        }
     }
 
     /// Makes a read outlast a crash. A log that cannot write any more still serves its readers.

@@ -219,6 +219,26 @@ fn parts(stream: &Arc<Stream>, start: Offset, tail: Offset, bytes_max: usize) ->
     parts
 }
 
+/// Where a record begins from which there are `bytes_max` bytes or more to `end`; a later one where
+/// so many small records lie between that one read could not take them all.
+pub(super) fn back_from(stream: &Arc<Stream>, end: Offset, bytes_max: usize) -> Offset {
+    let byte = end.byte.get().saturating_sub(bytes_max.max(1) as u64);
+    let (mut stream, mut end) = (stream.clone(), end);
+    loop {
+        let parent = stream.origin.clone();
+        let own_start = parent.as_ref().map_or(Offset::START, |parent| parent.end).min(end);
+        let found = stream.extent_back_from(byte, end);
+        match (parent, found) {
+            // What was found holds the byte, or comes as close to it as one read may.
+            (_, Some(found)) if found.start.byte.get() <= byte || found.is_limit => {
+                return found.start.max(own_start);
+            }
+            (Some(Parent { stream: parent, .. }), _) => (stream, end) = (parent, own_start),
+            (None, found) => return found.map_or(own_start, |found| found.start),
+        }
+    }
+}
+
 /// Neighbours on the disk, to be read together.
 fn spans(extents: &[Extent]) -> impl Iterator<Item = &[Extent]> {
     let mut rest = extents;

@@ -67,6 +67,13 @@ enum Life {
     Dropped,
 }
 
+/// Where a read backwards begins.
+pub(super) struct BackFrom {
+    pub(super) start: Offset,
+    /// One read takes no more than what follows it.
+    pub(super) is_limit: bool,
+}
+
 /// Whether a waiting reader may go on.
 pub(super) enum Wait {
     Ready(Head),
@@ -123,6 +130,18 @@ impl Stream {
         let wanted =
             |extent: &&Extent| extent.start < until && extent.start.byte.get() <= byte_limit;
         found.take_while(wanted).take(EXTENTS_MAX).copied().collect()
+    }
+
+    /// Where the extent begins that holds `byte`, or the first of those that one read before `end`
+    /// can take.
+    pub(super) fn extent_back_from(&self, byte: u64, end: Offset) -> Option<BackFrom> {
+        let view = self.view.lock();
+        let until = view.extents.partition_point(|extent| extent.start < end);
+        let holds = view.extents.partition_point(|extent| extent.start.byte.get() <= byte);
+        let limit = until.saturating_sub(EXTENTS_MAX / 2);
+        let first = holds.saturating_sub(1).max(limit);
+        let extent = view.extents[..until].get(first)?;
+        Some(BackFrom { start: extent.start, is_limit: limit >= holds.max(1) })
     }
 
     pub(super) fn extents(&self) -> (Vec<Extent>, Offset) {

@@ -32,6 +32,7 @@ mod matching;
 mod subject;
 
 pub mod append;
+pub mod back;
 pub mod close;
 pub mod create;
 pub mod delete;
@@ -116,6 +117,12 @@ macro_rules! suite_list {
                 appends_to_many_streams_stay_apart,
                 a_dropped_append_happened_or_did_not,
                 slices_of_a_run_are_appended_as_they_are,
+            ],
+            back: [
+                a_read_backwards_keeps_the_newest_that_fit,
+                reading_back_sees_every_message_once,
+                a_read_backwards_begins_at_a_boundary,
+                a_read_backwards_ends_at_the_earliest,
             ],
             close: [
                 a_closed_stream_takes_no_more,

@@ -223,14 +223,17 @@ impl Model {
         one.may_touch(now);
         let position = match from {
             From::Start => one.trimmed,
-            From::Now => one.texts.len(),
-            From::At(place) => match one.resolve(place) {
+            From::Now | From::Last => one.texts.len(),
+            From::At(place) | From::Before(place) => match one.resolve(place) {
                 past if past.position > one.tail().position => one.texts.len(),
                 offset => one.position(offset)?,
             },
         };
         one.touch(now);
-        Ok(one.read(id, position, bytes_max))
+        match from {
+            From::Last | From::Before(_) => Ok(one.read_back(id, position, bytes_max)),
+            _ => Ok(one.read(id, position, bytes_max)),
+        }
     }
 
     fn tail(&self, name: Name, after: &Place) -> Answered {

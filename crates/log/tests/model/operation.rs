@@ -75,6 +75,8 @@ pub(crate) enum From {
     Start,
     Now,
     At(Place),
+    Last,
+    Before(Place),
 }
 
 /// A place in whatever the stream is when the operation comes to it.
@@ -191,7 +193,13 @@ fn seq() -> impl Strategy<Value = Option<&'static str>> {
 }
 
 fn from() -> impl Strategy<Value = From> {
-    prop_oneof![2 => Just(From::Start), 1 => Just(From::Now), 5 => place().prop_map(From::At)]
+    prop_oneof![
+        2 => Just(From::Start),
+        1 => Just(From::Now),
+        5 => place().prop_map(From::At),
+        2 => Just(From::Last),
+        4 => place().prop_map(From::Before),
+    ]
 }
 
 fn place() -> impl Strategy<Value = Place> {

@@ -122,6 +122,8 @@ impl<E: Engine> Player<E> {
                     From::Start => ReadFrom::Start,
                     From::Now => ReadFrom::Now,
                     From::At(place) => ReadFrom::At(model.resolve(*name, place)),
+                    From::Last => ReadFrom::Last,
+                    From::Before(place) => ReadFrom::Before(model.resolve(*name, place)),
                 };
                 Ok(lives.chunk(&log.read(&address(*name), from, *bytes_max).await?))
             }

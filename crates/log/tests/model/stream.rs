@@ -110,6 +110,24 @@ impl Stream {
             }
             next += 1;
         }
+        self.chunk(life, position, next)
+    }
+
+    /// Whole messages that end at `position`: the newest that fit, at least one.
+    pub(crate) fn read_back(&self, life: usize, position: usize, bytes_max: usize) -> Answer {
+        let mut start = position;
+        let mut bytes = 0;
+        while start > self.trimmed {
+            bytes += self.texts[start - 1].len();
+            if start < position && bytes > bytes_max {
+                break;
+            }
+            start -= 1;
+        }
+        self.chunk(life, start, position)
+    }
+
+    fn chunk(&self, life: usize, position: usize, next: usize) -> Answer {
         Answer::Chunk {
             life,
             start: self.offset(position),

@@ -45,9 +45,11 @@ pub(crate) async fn messages(
     if params.framing == Framing::Length {
         return framed(&chunk, cursor);
     }
-    if params.from == ReadFrom::Now {
-        // Where now was is known to this reader only.
+    if matches!(params.from, ReadFrom::Now | ReadFrom::Last | ReadFrom::Before(_)) {
+        // Where now was is known to this reader only; and a page that is read backwards begins
+        // where the next one, further back, ends.
         return describe(StatusCode::OK, &chunk, cursor)
+            .offset(&names::START_OFFSET, chunk.start)
             .header(&header::CACHE_CONTROL, names::NO_STORE.clone())
             .body(Content::of(&chunk.content_type, chunk.runs))
             .into_response();

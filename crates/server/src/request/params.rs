@@ -23,7 +23,7 @@ pub(crate) enum Live {
     Sse,
 }
 
-/// `?offset=&live=&cursor=&bytes_max=`, and what the answer is to look like.
+/// `?offset=&before=&live=&cursor=&bytes_max=`, and what the answer is to look like.
 #[derive(Debug)]
 pub(crate) struct ReadParams {
     pub(crate) from: ReadFrom,
@@ -49,8 +49,8 @@ impl ReadParams {
     }
 
     pub(crate) fn parse_query(query: Option<&str>, framing: Framing) -> Result<Self, Problem> {
-        let names = ["offset", "live", "cursor", "bytes_max"];
-        let [offset, live, cursor, bytes_max] = known(query, names)?;
+        let names = ["offset", "before", "live", "cursor", "bytes_max"];
+        let [offset, before, live, cursor, bytes_max] = known(query, names)?;
         let bytes_max = bytes_max.map(|text| text.parse::<usize>()).transpose();
         let bytes_max =
             bytes_max.map_err(|_| Problem::bad_request("bytes_max must be a number"))?;
@@ -60,10 +60,15 @@ impl ReadParams {
             Some("sse") => Live::Sse,
             Some(_) => return Err(Problem::bad_request("live must be long-poll or sse")),
         };
-        let from = match offset.as_deref() {
-            Some(token) => token.parse().map_err(Problem::bad_request_from)?,
-            None if live == Live::CatchUp => ReadFrom::Start,
-            None => {
+        let from = match (offset.as_deref(), before.as_deref()) {
+            (None, Some(token)) if live == Live::CatchUp => backwards(token)?,
+            (_, Some(_)) => {
+                let detail = "before reads backwards; send it without offset and live";
+                return Err(Problem::bad_request(detail));
+            }
+            (Some(token), None) => token.parse().map_err(Problem::bad_request_from)?,
+            (None, None) if live == Live::CatchUp => ReadFrom::Start,
+            (None, None) => {
                 let detail = "live reads need an offset; use -1, now, or a Stream-Next-Offset";
                 return Err(Problem::bad_request(detail));
             }
@@ -91,6 +96,14 @@ impl Removal {
             }
             (Some(_), _) => Err(Problem::bad_request("erase must be true or false")),
         }
+    }
+}
+
+/// Where a read backwards begins: `?before=now`, or the `Stream-Start-Offset` of the page after it.
+fn backwards(token: &str) -> Result<ReadFrom, Problem> {
+    match token {
+        "now" => Ok(ReadFrom::Last),
+        offset => offset.parse().map(ReadFrom::Before).map_err(Problem::bad_request_from),
     }
 }
 
@@ -205,6 +218,12 @@ mod tests {
         let query = "cursor=7&live=long-poll&offset=0000000000000001_0000000000000002";
         check_read(query, Some((place, Live::LongPoll, Some("7"))));
         for bad in ["offset=", "offset", "offset=-1&offset=-1", "offset=1+2", "live=sse"] {
+            check_read(bad, None);
+        }
+        check_read("before=now", Some((ReadFrom::Last, Live::CatchUp, None)));
+        let query = "before=0000000000000001_0000000000000002&bytes_max=7";
+        check_read(query, Some((ReadFrom::Before(Offset::new(1, 2)), Live::CatchUp, None)));
+        for bad in ["before=", "before=-1", "before=now&offset=-1", "before=now&live=long-poll"] {
             check_read(bad, None);
         }
         for bad in ["offset=-1&live=", "offset=-1&live=SSE", "offset=%", "offset=%00"] {

@@ -136,12 +136,14 @@ impl Remote {
     }
 
     pub(super) async fn read(&self, path: &StreamPath, from: ReadFrom) -> Result<Part, Failure> {
-        let from = match from {
-            ReadFrom::Start => "-1".to_owned(),
-            ReadFrom::Now => "now".to_owned(),
-            ReadFrom::At(offset) => offset.to_string(),
+        let place = match from {
+            ReadFrom::Start => "offset=-1".to_owned(),
+            ReadFrom::Now => "offset=now".to_owned(),
+            ReadFrom::At(offset) => format!("offset={offset}"),
+            ReadFrom::Last => "before=now".to_owned(),
+            ReadFrom::Before(offset) => format!("before={offset}"),
         };
-        self.get(path, &format!("?offset={from}")).await
+        self.get(path, &format!("?{place}")).await
     }
 
     pub(super) async fn follow(&self, path: &StreamPath, after: Offset) -> Result<Part, Failure> {
