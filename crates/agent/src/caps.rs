@@ -144,6 +144,36 @@ pub const LEASE_BELIEVED_MAX: Duration = Duration::from_hours(1);
 pub const AGENT_NAME_BYTES_MAX: usize = 64;
 /// Messages that one generation answers; those beyond wait for the next.
 pub const INBOX_BATCH_MAX: usize = 1_000;
+/// Messages of the conversation that a model is told, unless the agent says otherwise.
+pub const HISTORY_MESSAGES_DEFAULT: usize = 200;
+/// Bytes of them, unless the agent says otherwise.
+pub const HISTORY_BYTES_DEFAULT: usize = 512 * 1024;
+/// Sessions that are kept in memory as they are; others are read again from their snapshots.
+pub const SESSIONS_OPEN_MAX: usize = 1_024;
+/// Bytes of a session that are read at a time.
+pub const SESSION_READ_BYTES: usize = 1024 * 1024;
+/// Agents of one session whose work is known by their names.
+pub const SESSION_AGENTS_MAX: usize = 1_024;
+/// Messages for one agent that it has not read and that are known one by one.
+pub const SESSION_UNREAD_MAX: usize = 1_024;
+/// Calls of one session that have not ended and are known.
+pub const SESSION_CALLS_MAX: usize = 10_000;
+/// Bytes of a session that are read again rather than kept as a snapshot.
+pub const SNAPSHOT_TAIL_BYTES: u64 = 64 * 1024;
+/// Ids of people's writes that are held in memory before a snapshot takes them.
+pub const SNAPSHOT_IDS_MAX: usize = 16_384;
+/// Bytes of a snapshot; a session whose open work takes more gets none.
+pub const SNAPSHOT_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// Bytes that a compaction must give back at least.
+pub const COMPACTION_GAIN_BYTES_MIN: u64 = 4 * 1024;
+/// And this part of the session: one in so many.
+pub const COMPACTION_GAIN_SHARE: u64 = 3;
+/// Ids on one page of the index of a session.
+pub const IDS_PER_PAGE: usize = 170;
+/// A run of ids is taken into the next one unless it is this many times larger.
+pub const IDS_RUN_RATIO: u64 = 4;
+/// Bytes of a session that are read at a time, backwards, to find where a window begins.
+pub const WINDOW_READ_BYTES: usize = 256 * 1024;
 /// How long an agent waits until it has read its own takeover.
 pub const TAKEOVER_PATIENCE: Duration = Duration::from_secs(30);
 /// Bytes of a stream that are read at once when a dead attempt is cleared away.

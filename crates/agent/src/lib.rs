@@ -66,12 +66,13 @@ mod holds;
 mod journal;
 pub mod lifecycle;
 pub mod rows;
+pub mod session;
 mod stops;
 mod stream;
 mod table;
 
 pub use agent::{
-    Activity, Agent, AgentBuilder, AgentError, Flush, Partial, RunningAgent, SessionAgent,
+    Activity, Agent, AgentBuilder, AgentError, Flush, History, Partial, RunningAgent, SessionAgent,
 };
 pub use contract::BrokenContract;
 pub use durable_chat::{DurableChat, DurableChatError, durable_chat};

@@ -53,3 +53,5 @@ pub const COPY_IDLE: Duration = Duration::from_secs(2);
 
 // Otherwise a cursor would hold handlers back that may run at the same time.
 const _: () = assert!(EVENTS_AHEAD_MAX >= CONCURRENCY_MAX);
+/// Rows that a compaction may leave out and holds before it looks which of them it need not.
+pub const DROPPABLE_ROWS_MAX: usize = 16_384;

@@ -81,6 +81,6 @@ pub use source::{
     Batch, Demand, Load, Loading, OnDemand, Polled, PolledHandle, Sink, Source, SourceError,
 };
 pub use status::Status;
-pub use stream::{StreamDb, StreamDbBuilder, TxIdTimeout};
+pub use stream::{Since, StreamDb, StreamDbBuilder, TxIdTimeout};
 pub use sys::Cancellation;
 pub use transaction::{OpenTransaction, Transaction, TransactionState, Writes};

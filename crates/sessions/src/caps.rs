@@ -32,10 +32,6 @@ pub const RESULT_BYTES_MAX: usize = 256 * 1024;
 pub const ACTION_BODY_BYTES_MAX: usize = 6 * TEXT_BYTES_MAX + 64 * 1024;
 /// Actions of one process under way at a time; the next is told to come back.
 pub const ACTIONS_UNDER_WAY_MAX: usize = 256;
-/// Sessions whose books are kept in memory; those of others are read again.
-pub const LEDGERS_MAX: usize = 256;
-/// Bytes of a session that are read at a time.
-pub const READ_BYTES: usize = 1024 * 1024;
 /// How long a token of a page is good.
 pub const TOKEN_LIFE: Duration = Duration::from_hours(12);
 
@@ -65,3 +61,5 @@ pub const AGENT_IDLE_DEFAULT: Duration = Duration::from_secs(30);
 pub const FAILURE_PAUSE_FIRST: Duration = Duration::from_secs(1);
 /// And it grows no further than this.
 pub const FAILURE_PAUSE_MAX: Duration = Duration::from_mins(1);
+/// Sessions of one process that are compacted at a time.
+pub const COMPACTIONS_MAX: usize = 1;

@@ -27,6 +27,7 @@
 mod actions;
 pub mod caps;
 mod fleet;
+mod maintenance;
 mod problem;
 mod session_id;
 mod wake_door;

@@ -97,6 +97,14 @@ impl Tick {
         &self.entries
     }
 
+    /// Leaves writes out that are not to be applied. Where the tick begins and ends stays.
+    pub fn retain_writes(&mut self, mut is_kept: impl FnMut(&Write) -> bool) {
+        self.entries.retain(|(_, entry)| match entry {
+            Entry::Write(write) => is_kept(write),
+            Entry::Control(..) | Entry::Skipped(_) => true,
+        });
+    }
+
     /// Leaves events out that are not to be applied. Where the tick begins and ends stays.
     pub fn retain(&mut self, mut is_kept: impl FnMut(Position) -> bool) {
         self.entries.retain(|(position, _)| is_kept(*position));
@@ -165,12 +173,23 @@ impl Ticks {
         self.places.covered()
     }
 
+    /// Whether a transaction was begun that may go on.
+    #[must_use]
+    pub const fn is_open(&self) -> bool {
+        self.open.is_some()
+    }
+
     /// Takes the next message of the stream; returns the tick before it, if that is complete now.
     /// A message whose position does not follow the last one starts a new tick.
     pub fn push(&mut self, position: Position, message: &[u8]) -> Option<Tick> {
         let event = decode(message);
         match self.places.place(position, &event) {
-            Place::At(position) => self.take(position, event, message.len()),
+            Place::At(stands) => {
+                // A row of a snapshot whose beginning this reader has not seen.
+                let is_row = stands != position && event.headers.inserted.is_some();
+                let past = is_row.then(|| past_of(stands, &event));
+                self.take(stands, event, past, message.len())
+            }
             Place::Row(position) => {
                 self.row(position, event);
                 None
@@ -183,7 +202,13 @@ impl Ticks {
         }
     }
 
-    fn take(&mut self, position: Position, event: Event<'_>, bytes: usize) -> Option<Tick> {
+    fn take(
+        &mut self,
+        position: Position,
+        event: Event<'_>,
+        past: Option<Past>,
+        bytes: usize,
+    ) -> Option<Tick> {
         let txid = event.headers.txid.as_deref();
         let done = match &self.open {
             None => None,
@@ -194,7 +219,10 @@ impl Ticks {
         if self.open.is_none() {
             self.open = Some(Open { tick: self.start(position, txid), bytes: 0 });
         }
-        let entry = self.entry(event);
+        let mut entry = self.entry(event);
+        if let (Entry::Write(write), Some(past)) = (&mut entry, past) {
+            write.past = Some(Box::new(past));
+        }
         if let Some(open) = &mut self.open {
             open.tick.last = position;
             open.tick.entries.push((position, entry));
@@ -214,11 +242,10 @@ impl Ticks {
     }
 
     fn row(&mut self, position: Position, event: Event<'_>) {
-        let txid = event.headers.txid.as_deref().map(TxId::checked);
-        let inserted = event.headers.inserted.unwrap_or(position);
+        let past = past_of(position, &event);
         let mut entry = self.entry(event);
         if let Entry::Write(write) = &mut entry {
-            write.past = Some(Box::new(Past { txid, inserted }));
+            write.past = Some(Box::new(past));
         }
         if self.open.is_none() {
             self.open = Some(Open { tick: self.start(position, None), bytes: 0 });
@@ -279,6 +306,12 @@ impl Open {
     fn is_full(&self, more_bytes: usize) -> bool {
         self.tick.entries.len() >= TICK_EVENTS_MAX || self.bytes + more_bytes > TICK_BYTES_MAX
     }
+}
+
+/// What a row of a snapshot tells of its past.
+fn past_of(stands: Position, event: &Event<'_>) -> Past {
+    let txid = event.headers.txid.as_deref().map(TxId::checked);
+    Past { txid, inserted: event.headers.inserted.unwrap_or(stands) }
 }
 
 fn follows(last: Position, next: Position) -> bool {

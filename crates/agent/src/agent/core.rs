@@ -5,7 +5,9 @@ use std::{sync::Arc, time::Duration};
 use chat::{Model, machine::Plan};
 use sys::Sys;
 
-use crate::caps::{FLUSH_PATIENCE, FLUSH_PATIENCE_ECONOMY};
+use crate::caps::{
+    FLUSH_PATIENCE, FLUSH_PATIENCE_ECONOMY, HISTORY_BYTES_DEFAULT, HISTORY_MESSAGES_DEFAULT,
+};
 
 /// How soon what a model says is written down.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -29,6 +31,41 @@ pub enum Partial {
     Delete,
 }
 
+/// How much of a conversation the model of an agent is told. One that has become longer is cut to
+/// half of it, at the beginning of an answer, so that what the model is told changes rarely.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct History {
+    /// Messages, those of people, of the model and answers of tools; [`HISTORY_MESSAGES_DEFAULT`].
+    pub messages_max: usize,
+    /// Bytes of them as JSON; [`HISTORY_BYTES_DEFAULT`].
+    pub bytes_max: usize,
+}
+
+impl History {
+    /// All of it, however long: an agent then takes longer to start as the conversation grows.
+    pub const ALL: Self = Self { messages_max: usize::MAX, bytes_max: usize::MAX };
+
+    /// The newest messages, this many at the most.
+    #[must_use]
+    pub const fn last(messages_max: usize) -> Self {
+        Self { messages_max, bytes_max: HISTORY_BYTES_DEFAULT }
+    }
+
+    pub(super) const fn is_over(self, messages: usize, bytes: usize) -> bool {
+        messages > self.messages_max || bytes > self.bytes_max
+    }
+
+    pub(super) const fn half(self) -> Self {
+        Self { messages_max: self.messages_max / 2, bytes_max: self.bytes_max / 2 }
+    }
+}
+
+impl Default for History {
+    fn default() -> Self {
+        Self { messages_max: HISTORY_MESSAGES_DEFAULT, bytes_max: HISTORY_BYTES_DEFAULT }
+    }
+}
+
 /// What an agent is made of.
 pub(super) struct Core {
     pub(super) sys: Sys,
@@ -37,6 +74,7 @@ pub(super) struct Core {
     pub(super) runner: String,
     pub(super) model: Arc<dyn Model>,
     pub(super) plan: Plan,
+    pub(super) history: History,
     pub(super) flush: Flush,
     pub(super) keeps_partial: bool,
     pub(super) silence_max: Duration,

@@ -8,8 +8,8 @@ use chat::{
     caps::TURNS_MAX,
     machine::{Input, Machine, Plan, Start},
 };
-use live::StreamDb;
-use log::Log;
+use live::{Since, StreamDb};
+use log::{Log, ReadError};
 use sys::Cancellation;
 use tokio::sync::watch;
 use wire::Address;
@@ -18,7 +18,7 @@ use super::{
     Activity, AgentError,
     core::Core,
     news::News,
-    past::{Last, Past, chunks_of, request_in, runner_of},
+    past::{Last, Past, chunks_of, request_in, runner_of, weight},
     recovery::Left,
     work::{Halt, Notes, Work},
 };
@@ -27,6 +27,7 @@ use crate::{
     conversation::{Calls, message_of},
     journal::{Journal, JournalError, Writes},
     rows::{self, Generation, GenerationStatus, Message, Runner, now},
+    session::Sessions,
     stream::Chunker,
 };
 
@@ -45,6 +46,12 @@ pub(super) struct Life {
     news: News,
     machine: Option<Machine>,
     read_up_to: Option<u64>,
+    /// Where the rows begin that `db` shows.
+    since: Option<Since>,
+    /// Where the conversation begins that the model is told.
+    history_from: u64,
+    /// How much of the conversation was weighed, and what it weighs.
+    weighed: (usize, usize),
     cancellation: Cancellation,
     activity: watch::Sender<Activity>,
 }
@@ -53,15 +60,18 @@ impl Life {
     /// Takes the agent over, and reads all that was written before that.
     pub(super) async fn begin(
         core: Core,
-        (log, address): (Arc<dyn Log>, Address),
+        (sessions, address): (&Sessions, Address),
         cancellation: Cancellation,
         activity: watch::Sender<Activity>,
     ) -> Result<Self, AgentError> {
         let unreadable = |error: &dyn std::fmt::Display| AgentError::Unreadable(error.to_string());
+        let log = Arc::clone(sessions.log());
+        let opened = opened(sessions, &address, &core.name).await;
+        let (before, since) = opened.map_err(|error| unreadable(&error))?;
         let db = rows::session(StreamDb::builder(Arc::clone(&log), address.clone(), &core.sys));
+        let db = since.iter().fold(db, |db, since| db.since(*since));
         let db = db.open().map_err(|error| unreadable(&error))?;
         db.ready().await.map_err(|error| unreadable(&error))?;
-        let before = runner_of(&db, &core.name).map_err(|error| unreadable(&error))?;
         let mut runner = Runner {
             id: core.name.clone(),
             runner: core.runner.clone(),
@@ -101,6 +111,9 @@ impl Life {
             news,
             machine: None,
             read_up_to: None,
+            since,
+            history_from: 0,
+            weighed: (0, 0),
             cancellation,
             activity,
         })
@@ -138,6 +151,7 @@ impl Life {
                 continue;
             }
             self.activity.send_replace(Activity::Busy);
+            self.cut_history()?;
             self.answer(mail).await?;
         }
     }
@@ -156,8 +170,14 @@ impl Life {
 
     /// Answers what waits, by one generation.
     async fn answer(&mut self, mail: Vec<(u64, Message)>) -> Result<(), Ended> {
-        let Some((read_up_to, _)) = mail.last() else { return Ok(()) };
+        let (Some((first, _)), Some((read_up_to, _))) = (mail.first(), mail.last()) else {
+            return Ok(());
+        };
         let read_up_to = *read_up_to;
+        if self.machine.is_none() {
+            // The conversation begins here, whatever was said to others before.
+            self.history_from = *first;
+        }
         let now = now(&self.core.sys);
         let generation = Generation {
             id: format!("{}-{read_up_to}", self.core.name),
@@ -166,6 +186,7 @@ impl Life {
             model: self.core.model.name().to_string(),
             read_after: self.read_up_to,
             read_up_to,
+            history_from: Some(self.history_from).filter(|from| *from > 0),
             cancelled_by: None,
             error: None,
             created_at: now.clone(),
@@ -226,25 +247,54 @@ impl Life {
 
     /// Takes up the conversation, and what the runner before has left unfinished.
     async fn go_on_from_past(&mut self) -> Result<(), Ended> {
-        let past = Past::read(&self.db, &self.core.name);
-        let past = past.map_err(|error| AgentError::Unreadable(error.to_string()))?;
-        let Some(last) = past.last else { return Ok(()) };
+        let past = self.past()?;
+        let Some(last) = &past.last else { return Ok(()) };
         self.read_up_to = Some(last.generation.read_up_to);
         if last.generation.status.is_terminal() {
-            let turns = last.turns.into_iter().flat_map(|turn| turn.said);
-            let messages = past.messages.into_iter().chain(turns).collect();
-            let plan = self.core.plan.clone();
-            let mut machine = self.begun(plan, &last.generation.id, messages)?;
-            // It ended; what was said stays.
-            let _ = machine.feed(Input::Cancel { reason: None }, &mut Vec::new());
-            self.machine = Some(machine);
-            return Ok(());
+            return self.take_up(past);
         }
+        self.history_from = past.history_from();
+        let (messages, last) = past.into_parts();
+        let Some(last) = last else { return Ok(()) };
         // Whatever limit the agent has now, the turns that are there were made.
         let strategy = Strategy::TurnsMax(TURNS_MAX);
         let plan = Plan { strategy, ..self.core.plan.clone() };
-        self.machine = Some(self.begun(plan, &last.generation.id, past.messages)?);
+        self.machine = Some(self.begun(plan, &last.generation.id, messages)?);
         self.go_on_with(last).await
+    }
+
+    fn past(&self) -> Result<Past, AgentError> {
+        let past = Past::read(&self.db, &self.core.name);
+        past.map_err(|error| AgentError::Unreadable(error.to_string()))
+    }
+
+    /// Takes up a conversation in which nothing is left unfinished, no more of it than the model
+    /// may be told.
+    fn take_up(&mut self, mut past: Past) -> Result<(), Ended> {
+        past.cut(self.core.history);
+        self.history_from = past.history_from();
+        let (mut messages, last) = past.into_parts();
+        let Some(last) = last else { return Ok(()) };
+        messages.extend(last.turns.into_iter().flat_map(|turn| turn.said));
+        let plan = self.core.plan.clone();
+        let mut machine = self.begun(plan, &last.generation.id, messages)?;
+        // It ended; what was said stays.
+        let _ = machine.feed(Input::Cancel { reason: None }, &mut Vec::new());
+        self.machine = Some(machine);
+        self.weighed = (0, 0);
+        Ok(())
+    }
+
+    /// Shortens a conversation that has become longer than the model may be told.
+    fn cut_history(&mut self) -> Result<(), Ended> {
+        let Some(machine) = &self.machine else { return Ok(()) };
+        let (count, bytes) = self.weighed;
+        let new: usize = machine.messages().since(count).map(|message| weight(message)).sum();
+        self.weighed = (machine.messages().len(), bytes + new);
+        if !self.core.history.is_over(self.weighed.0, self.weighed.1) {
+            return Ok(());
+        }
+        self.take_up(self.past()?)
     }
 
     fn begun(
@@ -269,7 +319,9 @@ impl Life {
     async fn go_on_with(&mut self, last: Last) -> Result<(), Ended> {
         let Last { generation, request, said, turns } = last;
         let first = turns.last().map_or(0, |turn| turn.step.first_chunk);
-        let found = chunks_of(&self.log, &self.address, &generation.id, first).await?;
+        let since = self.since.map(|since| since.offset);
+        let place = (generation.id.as_str(), since);
+        let found = chunks_of(&self.log, &self.address, place, first).await?;
         // What a compaction forgot was before this attempt.
         let next_chunk = found.next.max(first);
         let dead = found.last;
@@ -284,6 +336,27 @@ impl Life {
         let step = work.begin_where_it_was(&left).await?;
         Ok(work.run(step).await?)
     }
+}
+
+/// Who ran an agent before, and from where on its rows are needed.
+async fn opened(
+    sessions: &Sessions,
+    address: &Address,
+    agent: &str,
+) -> Result<(Option<Runner>, Option<Since>), ReadError> {
+    let Some(path) = address.stream() else { return Ok((None, None)) };
+    let session = sessions.of(path);
+    let mut session = session.lock().await;
+    let head = session.catch_up().await?.agent(agent).cloned().unwrap_or_default();
+    let since = match (head.window(), session.place()) {
+        (Some(from), _) => session.window(from).await?.since(),
+        // Nothing was said to it yet, so only what comes concerns it.
+        (None, Some((offset, life))) => {
+            Since { life: life.get(), offset, position: offset.position }
+        }
+        (None, None) => return Ok((head.runner, None)),
+    };
+    Ok((head.runner, Some(since)))
 }
 
 /// Why an agent does not go on.

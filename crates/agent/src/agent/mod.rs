@@ -26,12 +26,13 @@ use wire::Address;
 
 use self::{core::Core, life::Life};
 pub use self::{
-    core::{Flush, Partial},
+    core::{Flush, History, Partial},
     error::AgentError,
 };
 use crate::{
     caps::{AGENT_NAME_BYTES_MAX, AGENT_TURNS_DEFAULT, MODEL_SILENCE_DEFAULT},
     rows::{Generation, Message},
+    session::Sessions,
 };
 
 /// An agent. See [`Agent::builder`].
@@ -83,6 +84,7 @@ impl Agent {
             tools: Vec::new(),
             settings: Settings::default(),
             strategy: Strategy::TurnsMax(AGENT_TURNS_DEFAULT),
+            history: History::default(),
             flush: Flush::default(),
             partial: Partial::default(),
             silence_max: MODEL_SILENCE_DEFAULT,
@@ -102,6 +104,7 @@ pub struct AgentBuilder {
     tools: Vec<Tool>,
     settings: Settings,
     strategy: Strategy,
+    history: History,
     flush: Flush,
     partial: Partial,
     silence_max: Duration,
@@ -148,6 +151,12 @@ impl AgentBuilder {
         self
     }
 
+    /// How much of the conversation the model is told.
+    pub const fn history(mut self, history: History) -> Self {
+        self.history = history;
+        self
+    }
+
     /// How soon what the model says is written down.
     pub const fn flush(mut self, flush: Flush) -> Self {
         self.flush = flush;
@@ -180,7 +189,7 @@ impl AgentBuilder {
 
     /// The session it works in: a stream of JSON messages, which must exist.
     pub fn session(self, log: Arc<dyn Log>, stream: impl Into<Address>) -> SessionAgent {
-        SessionAgent { builder: self, log, address: stream.into() }
+        SessionAgent { builder: self, log, address: stream.into(), sessions: None }
     }
 }
 
@@ -191,22 +200,30 @@ pub struct SessionAgent {
     builder: AgentBuilder,
     log: Arc<dyn Log>,
     address: Address,
+    sessions: Option<Sessions>,
 }
 
 impl SessionAgent {
+    /// Shares what other parts of this process know of the session, so that it is read once.
+    pub fn sessions(mut self, sessions: &Sessions) -> Self {
+        self.sessions = Some(sessions.clone());
+        self
+    }
+
     /// Takes the agent over from whoever ran it before, and starts it.
     ///
     /// # Errors
     /// If it cannot be built, or its session cannot be read or written.
     pub async fn start(self, sys: &Sys) -> Result<RunningAgent, AgentError> {
-        let Self { builder, log, address } = self;
+        let Self { builder, log, address, sessions } = self;
         let head = log.head(&address).await;
         let head = head.map_err(|error| AgentError::Unreadable(error.to_string()))?;
         let core = builder.build(sys, head.incarnation.get())?;
         let (canceller, cancellation) = Cancellation::new();
         let (activity, watched) = watch::channel(Activity::Busy);
         let name = core.name.clone();
-        let life = Life::begin(core, (log, address), cancellation, activity).await?;
+        let sessions = sessions.unwrap_or_else(|| Sessions::new(sys, log));
+        let life = Life::begin(core, (&sessions, address), cancellation, activity).await?;
         let db = life.db();
         let task = sys.spawn.task("agent", life.run());
         Ok(RunningAgent { name, db, canceller, activity: watched, task })
@@ -239,6 +256,7 @@ impl AgentBuilder {
             name,
             model,
             plan,
+            history: self.history,
             flush: self.flush,
             keeps_partial: self.partial == Partial::Keep,
             silence_max: self.silence_max,

@@ -1,28 +1,39 @@
 //! What a session tells of an agent's past: the conversation, and what was left unfinished.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     sync::Arc,
 };
 
 use live::{DbError, Row, StreamDb, from};
-use log::{Freshness, Log};
+use log::{Freshness, Log, ReadError};
 use state::Operation;
-use wire::{Address, ReadFrom};
+use wire::{Address, Offset, ReadFrom};
 
-use super::error::AgentError;
+use super::{core::History, error::AgentError};
 use crate::{
     caps::SCAN_BYTES,
     conversation::{Calls, message_of},
     rows::{Chunk, Generation, Message, Runner, Step, ToolCall},
 };
 
-/// What the session tells of an agent.
+/// What the session tells of an agent, from where the conversation of its last generation begins.
+#[derive(Default)]
 pub(super) struct Past {
-    /// The conversation up to the last generation, without what that one said.
-    pub(super) messages: Vec<chat::Message>,
+    /// What was said before the last generation, by the generation that read it.
+    before: VecDeque<Exchange>,
+    /// What the last generation has read.
+    asked: Exchange,
     /// The last generation.
     pub(super) last: Option<Last>,
+}
+
+/// What a generation has read and said.
+#[derive(Default)]
+struct Exchange {
+    /// The first position that it read.
+    from: u64,
+    messages: Vec<chat::Message>,
 }
 
 /// The last generation, with what it has written.
@@ -45,7 +56,7 @@ pub(super) struct Turn {
     pub(super) calls: Vec<ToolCall>,
 }
 
-/// Who ran the agent before.
+/// Who runs the agent.
 pub(super) fn runner_of(db: &StreamDb, agent: &str) -> Result<Option<Runner>, DbError> {
     Ok(db.rows::<Runner>()?.get(agent).map(|row| (*row).clone()))
 }
@@ -56,16 +67,17 @@ impl Past {
         let own = from::<Generation>().filter(Generation::agent_name.eq(agent));
         let mut generations: Vec<_> = db.once(own)?.iter().map(|row| (**row).clone()).collect();
         generations.sort_by_key(|generation| generation.read_up_to);
+        let history_from = generations.last().and_then(|last| last.history_from).unwrap_or(0);
+        generations.retain(|generation| generation.read_up_to >= history_from);
         let inbox = Inbox::read(db, agent)?;
-        let mut past = Self { messages: Vec::new(), last: None };
+        let mut past = Self::default();
         let rows = Rows::read(db)?;
         for generation in generations {
+            past.end_exchange();
             let turns = rows.turns_of(&generation.id);
-            if let Some(before) = past.last.take() {
-                past.messages.extend(before.turns.into_iter().flat_map(|turn| turn.said));
-            }
             let read = || inbox.read_by(&generation);
-            past.messages.extend(read().flat_map(|row| message_of(row, &Calls::new())));
+            past.asked.from = first_read(&generation).max(history_from);
+            past.asked.messages = read().flat_map(|row| message_of(row, &Calls::new())).collect();
             let request = request_in(read());
             let said = turns.iter().rev().find_map(|turn| rows.messages.get(&turn.step.id));
             let said = said.cloned();
@@ -73,6 +85,55 @@ impl Past {
         }
         Ok(past)
     }
+
+    /// Where the conversation begins.
+    pub(super) fn history_from(&self) -> u64 {
+        self.before.front().unwrap_or(&self.asked).from
+    }
+
+    /// Lets go of the oldest exchanges of a conversation that is longer than it may be, so that the
+    /// next generation is told half of that at the most. Whole exchanges go, so that no call is
+    /// left without its answer.
+    pub(super) fn cut(&mut self, limit: History) {
+        let is_over = |past: &Self, limit: History| {
+            let messages = past.messages().count();
+            let bytes: usize = past.messages().map(weight).sum();
+            limit.is_over(messages, bytes)
+        };
+        if !is_over(self, limit) {
+            return;
+        }
+        while is_over(self, limit.half()) && self.before.pop_front().is_some() {}
+    }
+
+    /// The conversation up to the last generation, without what that one said.
+    pub(super) fn into_parts(self) -> (Vec<chat::Message>, Option<Last>) {
+        let before = self.before.into_iter().flat_map(|exchange| exchange.messages);
+        (before.chain(self.asked.messages).collect(), self.last)
+    }
+
+    fn messages(&self) -> impl Iterator<Item = &chat::Message> {
+        let turns = self.last.iter().flat_map(|last| &last.turns);
+        let before = self.before.iter().flat_map(|exchange| &exchange.messages);
+        before.chain(&self.asked.messages).chain(turns.flat_map(|turn| &turn.said))
+    }
+
+    fn end_exchange(&mut self) {
+        let Some(last) = self.last.take() else { return };
+        let mut exchange = std::mem::take(&mut self.asked);
+        exchange.messages.extend(last.turns.into_iter().flat_map(|turn| turn.said));
+        self.before.push_back(exchange);
+    }
+}
+
+/// What a message takes of a model's context, more or less.
+pub(super) fn weight(message: &chat::Message) -> usize {
+    serde_json::to_vec(message).map_or(0, |text| text.len())
+}
+
+/// The first position that a generation has read.
+fn first_read(generation: &Generation) -> u64 {
+    generation.read_after.map_or(0, |after| after.saturating_add(1))
 }
 
 /// Messages for the agent, by position.
@@ -86,7 +147,7 @@ impl Inbox {
     }
 
     fn read_by(&self, generation: &Generation) -> impl Iterator<Item = &Message> {
-        let first = generation.read_after.map_or(0, |after| after.saturating_add(1));
+        let first = first_read(generation);
         let read = self.0.range(first..=generation.read_up_to.max(first));
         read.map(|(_, row)| row)
     }
@@ -147,13 +208,17 @@ pub(super) struct Chunks {
 pub(super) async fn chunks_of(
     log: &Arc<dyn Log>,
     address: &Address,
-    generation: &str,
+    (generation, since): (&str, Option<Offset>),
     first: u64,
 ) -> Result<Chunks, AgentError> {
     let (mut alive, mut next) = (BTreeSet::new(), 0);
-    let mut from = ReadFrom::Start;
+    let mut from = since.map_or(ReadFrom::Start, ReadFrom::At);
     loop {
-        let read = log.read(address, from, SCAN_BYTES).await;
+        let read = match log.read(address, from, SCAN_BYTES).await {
+            // A compaction has passed the place: what is kept is in what the stream holds.
+            Err(ReadError::Trimmed(_)) => log.read(address, ReadFrom::Start, SCAN_BYTES).await,
+            read => read,
+        };
         let chunk = read.map_err(|error| AgentError::Unreadable(error.to_string()))?;
         for message in chunk.messages() {
             let Some((operation, index)) = chunk_in(message, generation) else { continue };

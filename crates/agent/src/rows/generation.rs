@@ -22,6 +22,10 @@ pub struct Generation {
     pub read_after: Option<u64>,
     /// It answers messages up to this position.
     pub read_up_to: u64,
+    /// The conversation that its model was told begins with the message at this position; with the
+    /// first if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub history_from: Option<u64>,
     /// Who cancelled it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cancelled_by: Option<CancelledBy>,

@@ -8,8 +8,10 @@ mod generation;
 mod message;
 mod signal;
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
-use sys::Sys;
+use sys::{Sys, UnixMs};
 use wire::Timestamp;
 
 pub use self::{
@@ -50,6 +52,43 @@ pub fn compaction(compaction: Compaction) -> Compaction {
         .admits::<Generation>(admits_generation)
         .admits::<Step>(Step::admits)
         .admits::<ToolCall>(admits_call)
+}
+
+/// How long the pieces are kept that a text was made of while it grew. They are most of a session,
+/// and the message repeats them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum KeepChunks {
+    /// Until their message is there and its generation has ended.
+    #[default]
+    UntilMessage,
+    /// For this long after that.
+    For(Duration),
+    /// For ever.
+    Forever,
+}
+
+/// The same compaction, without chunks that no reader needs any more at this time. It must hold
+/// what [`oldest_open`](crate::oldest_open) tells.
+pub fn drop_chunks(compaction: Compaction, keep: KeepChunks, now: UnixMs) -> Compaction {
+    let since = match keep {
+        KeepChunks::UntilMessage => now,
+        KeepChunks::For(time) => UnixMs::new(now.get().saturating_sub(time.as_millis() as u64)),
+        KeepChunks::Forever => return compaction,
+    };
+    compaction.drops(move |chunk: &Chunk, rows| is_repeated(chunk, rows, since))
+}
+
+/// Whether a message repeats what a chunk says, of a generation that has ended before a time.
+fn is_repeated(chunk: &Chunk, rows: &state::State, since: UnixMs) -> bool {
+    let generation = rows.get(Generation::NAME, &chunk.generation_id);
+    let generation = generation.and_then(|row| row.value.read::<Generation>().ok());
+    let Some(generation) = generation.filter(|row| row.status.is_terminal()) else { return false };
+    let ended = generation.completed_at.and_then(|at| at.parse::<Timestamp>().ok());
+    let has_message =
+        |id: &String| chunk.kind == ChunkType::End || rows.get(Message::NAME, id).is_some();
+    ended.is_none_or(|at| at.unix_ms() <= since.get())
+        && chunk.message_id.as_ref().is_none_or(has_message)
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]

@@ -10,6 +10,7 @@ mod elsewhere;
 mod fences;
 mod flat;
 mod goes_on;
+mod history;
 mod requests;
 mod stops;
 mod support;

@@ -98,6 +98,7 @@ pub(crate) fn generation(id: &str, status: GenerationStatus) -> Generation {
         model: "scripted/script".to_owned(),
         read_after: None,
         read_up_to: 0,
+        history_from: None,
         cancelled_by: None,
         error: None,
         created_at: String::new(),

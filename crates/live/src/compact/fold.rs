@@ -8,7 +8,7 @@ use state::{
 };
 use wire::{Offset, Position};
 
-use super::{CompactError, pen::Pen};
+use super::{CompactError, drops::Drops, pen::Pen};
 use crate::{
     effect::CURSOR_TYPE,
     stream::{Rules, late_in},
@@ -24,6 +24,8 @@ pub(super) struct Fold {
     tail: Offset,
     /// Which writes are too late.
     rules: Rules,
+    /// Which rows are left out.
+    drops: Drops,
     stage: Stage,
     state: State,
     ticks: Ticks,
@@ -55,11 +57,12 @@ enum Stage {
 }
 
 impl Fold {
-    pub(super) fn new(limit: Position, tail: Offset, rules: Rules) -> Self {
+    pub(super) fn new(limit: Position, tail: Offset, (rules, drops): (Rules, Drops)) -> Self {
         Self {
             limit: limit.get(),
             tail,
             rules,
+            drops,
             stage: Stage::Rows,
             state: State::new(),
             ticks: Ticks::new(),
@@ -188,6 +191,7 @@ impl Fold {
             }
         }
         let positions: Vec<_> = tick.entries().iter().map(|(position, _)| position.get()).collect();
+        self.drops.take(&mut tick, &self.open);
         let late = late_in(&tick, &self.state, &self.rules);
         tick.retain(|position| !late.contains(&position));
         let applied = self.state.apply(tick);
@@ -200,6 +204,7 @@ impl Fold {
             }
         }
         positions.iter().for_each(|position| drop(self.open.remove(position)));
+        self.drops.sweep(&self.state);
     }
 
     /// All rows are known.
@@ -207,6 +212,7 @@ impl Fold {
         for (position, message) in std::mem::take(&mut self.cursors).into_values() {
             self.rows.entry(position).or_insert((message, Position::new(position)));
         }
+        self.rows.extend(self.drops.finish(&self.state));
         self.count = self.rows.len() as u64;
         let folded = self.taken - self.open.len() as u64;
         self.stage = match self.count + MARKS < folded {

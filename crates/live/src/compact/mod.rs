@@ -10,12 +10,13 @@
 //! passes over the snapshot, and one that begins there sees the old positions. A crash before the
 //! trim changes nothing for anybody.
 
+mod drops;
 mod error;
 mod fold;
 mod history;
 mod pen;
 
-use std::sync::Arc;
+use std::{ops::Range, sync::Arc};
 
 use log::{Head, Log};
 use query::Row;
@@ -23,7 +24,12 @@ use sys::Sys;
 use wire::{Address, Offset, Position};
 
 pub use self::error::CompactError;
-use self::{fold::Fold, history::History, history::Survey, pen::Pen};
+use self::{
+    drops::{Drops, Rule as DropRule},
+    fold::Fold,
+    history::{History, Survey},
+    pen::Pen,
+};
 use crate::stream::{Rule, Rules, Stream};
 
 /// Begins to compact a stream of State Protocol messages: [`Compaction::run`] does it.
@@ -48,7 +54,14 @@ use crate::stream::{Rule, Rules, Stream};
 /// ```
 pub fn compact(log: &Arc<dyn Log>, address: impl Into<Address>, sys: &Sys) -> Compaction {
     let stream = Stream { log: log.clone(), address: address.into() };
-    Compaction { stream, sys: sys.clone(), hold: None, odd: Odd::Refused, rules: Rules::default() }
+    Compaction {
+        stream,
+        sys: sys.clone(),
+        hold: None,
+        odd: Odd::Refused,
+        rules: Rules::default(),
+        drops: Vec::new(),
+    }
 }
 
 /// A compaction on its way.
@@ -60,6 +73,7 @@ pub struct Compaction {
     hold: Option<Position>,
     odd: Odd,
     rules: Rules,
+    drops: Vec<DropRule>,
 }
 
 /// What becomes of messages that are none of the State Protocol.
@@ -86,6 +100,8 @@ pub struct Compacted {
     pub before: Size,
     /// What it holds; the same if there was nothing to gain, and so nothing was done.
     pub after: Size,
+    /// Where the snapshot stands: what was read up to its start need not read it.
+    pub snapshot: Option<Range<Offset>>,
 }
 
 /// What a stream holds.
@@ -110,6 +126,16 @@ impl Compaction {
     /// forgotten.
     pub fn admits<R: Row>(mut self, rule: fn(&R, &R) -> bool) -> Self {
         self.rules.insert(R::NAME.into(), Rule::of(rule));
+        self
+    }
+
+    /// Leaves rows of this type out that no reader needs any more, by this rule: it is given a row
+    /// and all rows of other types, as they were at the position up to which the snapshot reaches.
+    pub fn drops<R: Row>(
+        mut self,
+        is_over: impl Fn(&R, &state::State) -> bool + Send + Sync + 'static,
+    ) -> Self {
+        self.drops.push(DropRule::of(is_over));
         self
     }
 
@@ -173,7 +199,8 @@ impl Compaction {
         let held_by = holder.map(|(_, effect)| effect.to_owned());
         let before = between(head.earliest, head.tail);
         let mut history = History::new(&self.stream, &self.sys, head.tail);
-        let mut fold = Fold::new(limit.min(head.tail.position), head.tail, self.rules.clone());
+        let rules = (self.rules.clone(), Drops::new(&self.drops));
+        let mut fold = Fold::new(limit.min(head.tail.position), head.tail, rules);
         while let Some(chunk) = history.next().await? {
             for (lies, message) in history::lying(&chunk) {
                 fold.take(lies, message);
@@ -186,14 +213,13 @@ impl Compaction {
         fold.end();
         fold.write(&mut pen).await?;
         let (rows, reach) = (fold.rows(), fold.reach());
+        let vain = Compacted { rows, reach, held_by, before, after: before, snapshot: None };
         if fold.is_in_vain() {
-            return Ok((
-                Compacted { rows, reach, held_by, before, after: before },
-                Outcome::InVain,
-            ));
+            return Ok((vain, Outcome::InVain));
         }
         let after = pen.finish().await?;
-        Ok((Compacted { rows, reach, held_by, before, after }, Outcome::Written))
+        let end = head.tail.after(after.messages, after.bytes);
+        Ok((Compacted { after, snapshot: Some(head.tail..end), ..vain }, Outcome::Written))
     }
 }
 

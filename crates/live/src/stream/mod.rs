@@ -19,7 +19,7 @@ use query::{CollectionId, Dynamic, Row, Schema};
 use smol_str::SmolStr;
 use sys::{Cancellation, Canceller, Sys, Task};
 use tokio::sync::watch;
-use wire::Address;
+use wire::{Address, Offset, Position};
 
 pub(crate) use self::{
     admit::{Rule, Rules, late_in},
@@ -27,7 +27,7 @@ pub(crate) use self::{
     reader::{Read, Reader, Unreadable, left_out},
 };
 use self::{
-    copy::Copy,
+    copy::{Copy, Resume},
     courier::{OutboxWriter, StreamCourier},
     outlet::Outlet,
     seen::Seen,
@@ -86,8 +86,20 @@ pub struct StreamDbBuilder {
     client: Option<String>,
     outbox: Option<Stream>,
     copy: Option<PathBuf>,
+    since: Option<Since>,
     adds: Vec<Add>,
     rules: Rules,
+}
+
+/// Where a database begins that shows only what was written from a position on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Since {
+    /// The life of the stream that the place is in: of another life, everything is shown.
+    pub life: u64,
+    /// The first message to be read.
+    pub offset: Offset,
+    /// Nothing before this position is shown.
+    pub position: Position,
 }
 
 type Add =
@@ -103,6 +115,7 @@ impl StreamDb {
             client: None,
             outbox: None,
             copy: None,
+            since: None,
             adds: Vec::new(),
             rules: Rules::default(),
         }
@@ -278,12 +291,20 @@ impl StreamDbBuilder {
         self
     }
 
+    /// Shows only rows that were written at this place or after it: for long streams of which the
+    /// end is needed. A row that was made before and changed since is shown. If the stream does
+    /// not hold the place any more, everything is shown that it holds.
+    pub const fn since(mut self, since: Since) -> Self {
+        self.since = Some(since);
+        self
+    }
+
     /// Opens the database and begins to read.
     ///
     /// # Errors
     /// If two types have one name, or the client's name is none.
     pub fn open(self) -> Result<StreamDb, DbError> {
-        let Self { stream, sys, client, outbox, copy, adds, mut rules } = self;
+        let Self { stream, sys, client, outbox, copy, since, adds, mut rules } = self;
         let db = Db::new(&sys);
         let client = client.unwrap_or_else(|| format!("{:016x}", sys.chance.u64()));
         let seen = Arc::new(Seen::default());
@@ -314,7 +335,10 @@ impl StreamDbBuilder {
         let types: Types = Arc::new(types);
         writer.learn(types.clone());
         let copy = copy.map(|path| Copy::new(path, &sys, &stream.address, &client, &types));
-        let reader = Reader::new(stream.clone(), types.clone(), client, seen.clone());
+        let mut reader = Reader::new(stream.clone(), types.clone(), client, seen.clone());
+        if let Some(Since { life, offset, position }) = since {
+            reader.resume(Resume { life, offset, covered: position });
+        }
         let work = reader.feed(db.clone(), writer.clone(), copy, cancellation);
         let reader = Mutex::new(Some(sys.spawn.task("reader of a stream database", work)));
         let shared = Shared { db, stream, seen, types, outbox, writer, reader, canceller };

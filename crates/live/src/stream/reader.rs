@@ -101,7 +101,7 @@ impl Reader {
     }
 
     /// Begins where a copy of the rows ends.
-    fn resume(&mut self, Resume { life, offset, covered }: Resume) {
+    pub(super) fn resume(&mut self, Resume { life, offset, covered }: Resume) {
         (self.resumed, self.next) = (Some(life), Some(offset));
         self.ticks = Ticks::from(covered);
     }

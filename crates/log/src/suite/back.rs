@@ -44,7 +44,8 @@ pub async fn a_read_backwards_keeps_the_newest_that_fit(subject: Subject) {
     if lacks_back(&subject).await {
         return;
     }
-    let rows = [(0, 5), (3, 5), (7, 5), (8, 4), (9, 3), (14, 2), (16, 2), (17, 1), (20, 0), (99, 0)];
+    let rows =
+        [(0, 5), (3, 5), (7, 5), (8, 4), (9, 3), (14, 2), (16, 2), (17, 1), (20, 0), (99, 0)];
     for address in every_shape(&subject).await {
         for (bytes_max, first) in rows {
             let chunk = back(&subject, &address, ReadFrom::Last, bytes_max).await;

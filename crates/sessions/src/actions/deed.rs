@@ -1,14 +1,14 @@
 //! What people do in a session: each deed is one row, checked before it is written.
 
-use agent::rows::{CallStatus, Decision, Message, Resolution, Role, Stop};
+use agent::{
+    rows::{CallStatus, Decision, Message, Resolution, Role, Stop},
+    session::{CallHead, SessionState},
+};
 use live::Row;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{
-    book::{Book, Parked},
-    error::{ActionError, check_id, check_length, check_name},
-};
+use super::error::{ActionError, check_id, check_length, check_name};
 use crate::caps::{REASON_BYTES_MAX, RESULT_BYTES_MAX, TEXT_BYTES_MAX};
 
 /// Something that a person does in a session.
@@ -122,10 +122,10 @@ impl Deed {
     }
 
     /// Refuses what the session has no place for.
-    pub(super) fn check(&self, book: &Book) -> Result<(), ActionError> {
+    pub(super) fn check(&self, state: &SessionState) -> Result<(), ActionError> {
         match self {
             Self::Say(_) | Self::Halt(_) => Ok(()),
-            Self::Resolve(resolve) => resolve.check(book),
+            Self::Resolve(resolve) => resolve.check(state),
         }
     }
 
@@ -199,18 +199,18 @@ impl Resolve {
         }
     }
 
-    fn check(&self, book: &Book) -> Result<(), ActionError> {
+    fn check(&self, state: &SessionState) -> Result<(), ActionError> {
         let call = self.tool_call_id.clone();
         let refused = |why: String| Err(ActionError::NotParked { call, why });
-        match book.call(&self.tool_call_id) {
-            None => refused("is not one of this session".to_owned()),
-            Some(Parked { status, .. }) if status != CallStatus::Parked => {
+        match state.call(&self.tool_call_id) {
+            None => refused("has ended, or is not one of this session".to_owned()),
+            Some(CallHead { status, .. }) if status != CallStatus::Parked => {
                 refused(format!("is {}, not parked", word(status)))
             }
-            Some(Parked { attempt, .. }) if attempt != self.attempt => {
+            Some(CallHead { attempt, .. }) if attempt != self.attempt => {
                 refused(format!("is parked in attempt {attempt}, not {}", self.attempt))
             }
-            Some(Parked { is_decided: true, .. }) => {
+            Some(CallHead { is_decided: true, .. }) => {
                 refused("has been decided on already".to_owned())
             }
             Some(_) => Ok(()),

@@ -81,7 +81,7 @@ impl ActionError {
         }
     }
 
-    pub(super) fn reading(session: &SessionId, error: &ReadError) -> Self {
+    pub(crate) fn reading(session: &SessionId, error: &ReadError) -> Self {
         match error {
             ReadError::NotFound(_) => Self::NoSession(session.clone()),
             ReadError::Gone(_) => Self::Closed { session: session.clone(), why: error.to_string() },

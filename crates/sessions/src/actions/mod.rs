@@ -1,19 +1,17 @@
 //! Actions: everything that people write into a session goes through here. An action knows who
 //! acts, checks what is to be written, and appends one row.
 //!
-//! In reading order: `deed` is what can be done; `book` is what must be known of a session to judge
-//! it; `ledger` keeps books and lets one action at a time write; `door` is HTTP; `pass` gives
-//! tokens where that is allowed.
+//! In reading order: `deed` is what can be done; `door` is HTTP; `pass` gives tokens where that is
+//! allowed. What must be known of a session to judge an action is [`agent::session`].
 
-mod book;
 mod deed;
 mod door;
 mod error;
-mod ledger;
 mod pass;
 
 use std::{fmt, sync::Arc};
 
+use agent::session::{IdKey, Print, Sessions};
 use log::{Append, Create, Log, Outcome};
 use state::{Draft, Json, Key, TxId, TypeName};
 use sys::Sys;
@@ -21,7 +19,6 @@ use tokio::sync::{Semaphore, oneshot};
 use wire::{Address, ContentType, Offset};
 
 use self::deed::Circumstances;
-pub(crate) use self::ledger::Ledgers;
 pub use self::{
     deed::{Deed, Halt, Resolve, Say},
     door::Door,
@@ -41,8 +38,7 @@ pub struct Actions(Arc<Inner>);
 
 struct Inner {
     sys: Sys,
-    log: Arc<dyn Log>,
-    ledgers: Ledgers,
+    sessions: Sessions,
     under_way: Arc<Semaphore>,
     /// Who is meant by those who name nobody.
     agent: Option<String>,
@@ -55,7 +51,7 @@ pub struct Done {
     pub id: String,
     /// The transaction that wrote it.
     pub txid: String,
-    /// The offset after it.
+    /// An offset after it: right after it, if it was done now.
     pub offset: Offset,
     /// Done now, or before.
     pub outcome: Outcome,
@@ -75,9 +71,15 @@ impl Actions {
     }
 
     fn build(sys: &Sys, log: Arc<dyn Log>, agent: Option<String>) -> Self {
-        let ledgers = Ledgers::new(log.clone());
+        let sessions = Sessions::new(sys, log);
         let under_way = Arc::new(Semaphore::new(ACTIONS_UNDER_WAY_MAX));
-        Self(Arc::new(Inner { sys: sys.clone(), log, ledgers, under_way, agent }))
+        Self(Arc::new(Inner { sys: sys.clone(), sessions, under_way, agent }))
+    }
+
+    /// The sessions as these actions see them, for other parts of the process to share.
+    #[must_use]
+    pub fn sessions(&self) -> &Sessions {
+        &self.0.sessions
     }
 
     /// Makes a session, or confirms that there is one.
@@ -86,7 +88,8 @@ impl Actions {
     /// If the log cannot, or the name belongs to something else.
     pub async fn create(&self, session: &SessionId) -> Result<Outcome, ActionError> {
         let json = Create { content_type: Some(ContentType::json()), ..Create::default() };
-        let created = self.0.log.create(&Address::from(session.path().clone()), json).await;
+        let created =
+            self.0.sessions.log().create(&Address::from(session.path().clone()), json).await;
         let created = created.map_err(|error| ActionError::creating(session, &error))?;
         Ok(created.outcome)
     }
@@ -96,7 +99,7 @@ impl Actions {
     /// # Errors
     /// [`ActionError::NoSession`] if not.
     pub async fn exists(&self, session: &SessionId) -> Result<(), ActionError> {
-        let head = self.0.log.head(&Address::from(session.path().clone())).await;
+        let head = self.0.sessions.log().head(&Address::from(session.path().clone())).await;
         head.map(drop).map_err(|error| ActionError::looking(session, &error))
     }
 
@@ -134,23 +137,27 @@ impl Inner {
         actor: &str,
         deed: &Deed,
     ) -> Result<Done, ActionError> {
-        let ledger = self.ledgers.of(session);
-        let mut ledger = ledger.lock().await;
-        let (book, _) = ledger.catch_up().await?;
+        let shared = self.sessions.of(session.path());
+        let mut open = shared.lock().await;
+        let reading = |error: &log::ReadError| ActionError::reading(session, error);
+        open.catch_up().await.map_err(|error| reading(&error))?;
         let id = deed.id().map_or_else(|| drawn_id(&self.sys), str::to_owned);
         let at = agent::rows::now(&self.sys);
         let target = self.agent.as_deref();
         let row = deed.row(Circumstances { actor, id: &id, at, target })?;
         let txid = format!("{}:{id}", row.type_name);
-        if let Some(entered) = book.entered(deed.type_name(), &id) {
-            return match entered.is(&row.value) {
-                true => Ok(Done { id, txid, offset: entered.offset, outcome: Outcome::Duplicate }),
+        let key = IdKey::of(deed.type_name(), &id);
+        let entered = open.entered(key).await.map_err(|error| reading(&error))?;
+        if let (Some(print), Some((offset, _))) = (entered, open.place()) {
+            return match print == Print::of(row.value) {
+                true => Ok(Done { id, txid, offset, outcome: Outcome::Duplicate }),
                 false => Err(ActionError::IdTaken(id)),
             };
         }
-        deed.check(book)?;
+        deed.check(open.state())?;
         let messages = messages(row.type_name, &id, &txid, &row.value)?;
-        let offset = ledger.append(Append::messages(messages)).await?;
+        let appended = open.append(Append::messages(messages)).await;
+        let offset = appended.map_err(|error| ActionError::appending(session, &error))?;
         Ok(Done { id, txid, offset, outcome: Outcome::New })
     }
 }

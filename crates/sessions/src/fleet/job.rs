@@ -61,7 +61,10 @@ enum Parted {
 pub(super) async fn run(yard: &Yard, session: &SessionId, ties: &Ties) -> Rested {
     let before = match look(yard, session).await {
         Ok(look) if look.has_work => look,
-        Ok(_) => return Rested::Idle,
+        Ok(_) => {
+            yard.maintenance.rest(session).await;
+            return Rested::Idle;
+        }
         Err(error) => return cannot_look(session, &error),
     };
     let ran = match (yard.start)(session.clone()).await {
@@ -143,11 +146,11 @@ async fn accompany(
 }
 
 async fn look(yard: &Yard, session: &SessionId) -> Result<Look, ActionError> {
-    let ledger = yard.ledgers.of(session);
-    let mut ledger = ledger.lock().await;
-    let (book, _) = ledger.catch_up().await?;
-    let (has_work, moved) = (book.has_work_for(&yard.agent), book.moved());
-    Ok(Look { has_work, moved, place: ledger.place() })
+    let open = yard.sessions.of(session.path());
+    let mut open = open.lock().await;
+    let state = open.catch_up().await.map_err(|error| ActionError::reading(session, &error))?;
+    let (has_work, moved) = (state.has_work_for(&yard.agent), state.moved());
+    Ok(Look { has_work, moved, place: open.place() })
 }
 
 fn cannot_look(session: &SessionId, error: &ActionError) -> Rested {

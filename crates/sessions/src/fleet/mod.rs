@@ -11,15 +11,15 @@ mod shelf;
 
 use std::{fmt, future::Future, sync::Arc, time::Duration};
 
-use agent::{AgentError, RunningAgent};
+use agent::{AgentError, RunningAgent, rows::KeepChunks, session::Sessions};
 use log::{Answer, Log, WatchError};
 use sys::{Cancellation, Canceller, Sys, Task};
 
 use self::owner::Owner;
 use crate::{
     SessionId,
-    actions::Ledgers,
     caps::{AGENT_IDLE_DEFAULT, AGENTS_RUNNING_DEFAULT, AGENTS_WAITING_DEFAULT},
+    maintenance::Maintenance,
 };
 
 /// How a fleet runs its agents.
@@ -32,6 +32,8 @@ pub struct FleetSettings {
     pub waiting_max: usize,
     /// How long an agent may have nothing to do; [`AGENT_IDLE_DEFAULT`].
     pub idle_max: Duration,
+    /// How long the pieces are kept that texts were made of while they grew.
+    pub keep_chunks: KeepChunks,
 }
 
 impl Default for FleetSettings {
@@ -40,6 +42,7 @@ impl Default for FleetSettings {
             running_max: AGENTS_RUNNING_DEFAULT,
             waiting_max: AGENTS_WAITING_DEFAULT,
             idle_max: AGENT_IDLE_DEFAULT,
+            keep_chunks: KeepChunks::default(),
         }
     }
 }
@@ -58,7 +61,8 @@ pub(crate) struct Yard {
     pub(crate) log: Arc<dyn Log>,
     /// The agent's name.
     pub(crate) agent: String,
-    pub(crate) ledgers: Ledgers,
+    pub(crate) sessions: Sessions,
+    pub(crate) maintenance: Maintenance,
     pub(crate) settings: FleetSettings,
     pub(crate) start: Start,
     pub(crate) cancellation: Cancellation,
@@ -85,10 +89,12 @@ impl Fleet {
         F: Future<Output = Result<RunningAgent, AgentError>> + Send + 'static,
     {
         let (canceller, cancellation) = Cancellation::new();
+        let sessions = Sessions::new(sys, log.clone());
         let yard = Arc::new(Yard {
             sys: sys.clone(),
             agent: agent.to_owned(),
-            ledgers: Ledgers::new(log.clone()),
+            maintenance: Maintenance::new(sys, &sessions, settings.keep_chunks),
+            sessions,
             settings,
             start: Box::new(move |session| Box::pin(start(session))),
             cancellation,

@@ -1,0 +1,318 @@
+//! The fold of a session: what is open in it, who runs its agents, and how far each has read.
+//!
+//! It holds nothing that grows with what was said: messages that were read, generations and calls
+//! that have ended leave it. What was said is paged from the log.
+
+use std::collections::BTreeMap;
+
+use live::Row;
+use log::Head;
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use serde_json::Value;
+use state::{Entry, Json, Operation, Start, Tick, Write};
+use wire::Position;
+
+use super::ids::{IdKey, Print};
+use crate::{
+    caps::{
+        COMPACTION_GAIN_BYTES_MIN, COMPACTION_GAIN_SHARE, SESSION_AGENTS_MAX, SESSION_CALLS_MAX,
+        SESSION_UNREAD_MAX,
+    },
+    rows::{CallStatus, Chunk, Generation, Message, Resolution, Runner, Stop, ToolCall},
+};
+
+/// What is open in a session, up to where it was read.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SessionState {
+    /// Agents by their names, with what each has to do.
+    agents: BTreeMap<String, AgentHead>,
+    /// Calls that have not ended.
+    calls: BTreeMap<String, OpenCall>,
+    /// The last message that says more than who runs an agent.
+    moved: Option<u64>,
+    /// There were more agents than are kept here, so that any may have work.
+    #[serde(default)]
+    has_more_agents: bool,
+    /// Messages that were written.
+    messages: u64,
+    /// Bytes of texts as they grew, which no reader needs once their message is there.
+    chunk_bytes: u64,
+    /// Where the stream began when they were counted.
+    counted_from: u64,
+}
+
+/// What an agent has to do, and who runs it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AgentHead {
+    /// Who runs it, or ran it last.
+    pub runner: Option<Runner>,
+    /// The generation that began last.
+    pub last: Option<LastGeneration>,
+    /// Generations that have not ended, and where each began.
+    open: BTreeMap<String, u64>,
+    /// Messages for it that it has not read, by position.
+    unread: BTreeMap<u64, String>,
+    /// The last of those that are too many to be kept.
+    unread_up_to: Option<u64>,
+    /// How far it has read.
+    read_up_to: Option<u64>,
+}
+
+/// The generation of an agent that began last.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LastGeneration {
+    /// The generation.
+    pub id: String,
+    /// Where the conversation begins that its model was told.
+    pub history_from: u64,
+}
+
+/// A call that has not ended.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct OpenCall {
+    generation: Option<String>,
+    state: Option<(CallStatus, u32)>,
+    /// The attempts that a person has decided on; the last few.
+    decided: Vec<u32>,
+}
+
+/// A call, and whether a person has decided on its attempt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CallHead {
+    /// How far it is.
+    pub status: CallStatus,
+    /// Which attempt.
+    pub attempt: u32,
+    /// Whether there is a decision on this attempt.
+    pub is_decided: bool,
+}
+
+impl AgentHead {
+    /// Whether something was said to the agent that it has not read, or it has begun something and
+    /// not ended.
+    #[must_use]
+    pub fn has_work(&self) -> bool {
+        !self.open.is_empty() || !self.unread.is_empty() || self.unread_up_to > self.read_up_to
+    }
+
+    /// The first position that the agent needs in order to go on: where its conversation begins, or
+    /// the first message that it has not read. None if it was told nothing yet.
+    #[must_use]
+    pub fn window(&self) -> Option<Position> {
+        let history = self.last.as_ref().map(|last| last.history_from);
+        let unread = self.unread.first_key_value().map(|(position, _)| *position);
+        history.into_iter().chain(unread).min().map(Position::new)
+    }
+}
+
+impl SessionState {
+    /// What an agent has to do; none if the session does not know it.
+    #[must_use]
+    pub fn agent(&self, name: &str) -> Option<&AgentHead> {
+        self.agents.get(name)
+    }
+
+    /// Whether an agent should look at the session. It may be told so for nothing, never too late.
+    #[must_use]
+    pub fn has_work_for(&self, name: &str) -> bool {
+        self.agents.get(name).map_or(self.has_more_agents, AgentHead::has_work)
+    }
+
+    /// The last message that says more than who runs an agent: if it is the same as before, nothing
+    /// has happened.
+    #[must_use]
+    pub fn moved(&self) -> Option<Position> {
+        self.moved.map(Position::new)
+    }
+
+    /// A call that has not ended.
+    #[must_use]
+    pub fn call(&self, id: &str) -> Option<CallHead> {
+        let call = self.calls.get(id)?;
+        let (status, attempt) = call.state?;
+        Some(CallHead { status, attempt, is_decided: call.decided.contains(&attempt) })
+    }
+
+    /// Where the oldest generation begins that has not ended.
+    #[must_use]
+    pub fn oldest_open(&self) -> Option<Position> {
+        let open = self.agents.values().flat_map(|agent| agent.open.values());
+        open.min().copied().map(Position::new)
+    }
+
+    /// Messages that were written, by people and agents.
+    #[must_use]
+    pub const fn messages(&self) -> u64 {
+        self.messages
+    }
+
+    /// Whether a compaction of the stream would give back a third of it or more, so that it costs
+    /// no more than what was written since the last one.
+    pub(super) fn is_worth_compacting(&mut self, head: &Head) -> bool {
+        if self.counted_from != head.earliest.position.get() {
+            // Another process has compacted it.
+            self.compacted(head.earliest.position);
+        }
+        let bytes = head.tail.byte.get() - head.earliest.byte.get();
+        self.chunk_bytes >= COMPACTION_GAIN_BYTES_MIN
+            && self.chunk_bytes * COMPACTION_GAIN_SHARE >= bytes
+    }
+
+    /// A compaction has left chunks out, and the stream begins here now.
+    pub(super) fn compacted(&mut self, earliest: Position) {
+        (self.chunk_bytes, self.counted_from) = (0, earliest.get());
+    }
+
+    /// Takes a transaction; tells the ids under which people wrote in it.
+    pub(super) fn apply(&mut self, tick: &Tick) -> Vec<(IdKey, Print)> {
+        if tick.start == Start::Snapshot {
+            let (moved, counted_from) = (self.moved, self.counted_from);
+            *self = Self { moved, counted_from, ..Self::default() };
+        }
+        let mut ids = Vec::new();
+        for (position, entry) in tick.entries() {
+            let Entry::Write(write) = entry else {
+                self.moved = self.moved.max(Some(position.get()));
+                continue;
+            };
+            if write.type_name.as_str() != Runner::NAME {
+                self.moved = self.moved.max(Some(position.get()));
+            }
+            self.write(*position, write);
+            ids.extend(entered(write));
+        }
+        ids
+    }
+
+    fn write(&mut self, position: Position, write: &Write) {
+        let (key, value) = (write.key.as_str(), write.value.as_ref());
+        let made = write.past.as_ref().map_or(position, |past| past.inserted).get();
+        match write.type_name.as_str() {
+            name if name == Message::NAME => self.message(key, made, write),
+            name if name == Generation::NAME => self.generation(key, made, row(value)),
+            name if name == ToolCall::NAME => self.tool_call(key, row(value)),
+            name if name == Runner::NAME => {
+                let Some(runner) = row::<Runner>(value) else { return };
+                if let Some(agent) = self.head(key) {
+                    agent.runner = Some(runner);
+                }
+            }
+            name if name == Resolution::NAME => {
+                let Some(row) = row::<Resolution>(value) else { return };
+                if let Some(call) = self.calls.get_mut(&row.tool_call_id) {
+                    call.decided.push(row.attempt);
+                    call.decided.drain(..call.decided.len().saturating_sub(DECISIONS_MAX));
+                }
+            }
+            name if name == Chunk::NAME => {
+                self.chunk_bytes +=
+                    value.map_or(0, |value| value.as_str().len() as u64) + CHUNK_HEADERS_BYTES;
+            }
+            _ => {}
+        }
+    }
+
+    /// The head of an agent, made if there is room for it.
+    fn head(&mut self, name: &str) -> Option<&mut AgentHead> {
+        if !self.agents.contains_key(name) && self.agents.len() >= SESSION_AGENTS_MAX {
+            self.has_more_agents = true;
+            return None;
+        }
+        Some(self.agents.entry(name.to_owned()).or_default())
+    }
+
+    fn message(&mut self, key: &str, made: u64, write: &Write) {
+        if write.value.is_none() {
+            // It will not be read, so no agent has to be started for it.
+            for agent in self.agents.values_mut() {
+                agent.unread.retain(|_, id| id != key);
+            }
+            return;
+        }
+        self.messages += 1;
+        let Some(target) = row::<Message>(write.value.as_ref()).and_then(|row| row.target_agent)
+        else {
+            return;
+        };
+        // A message that is written again stands where it stood first.
+        let is_first = write.operation != Operation::Update;
+        let Some(agent) = self.head(&target).filter(|_| is_first) else { return };
+        // The rows of a snapshot are there once each.
+        let is_there = write.past.is_none() && agent.unread.values().any(|id| id == key);
+        if Some(made) <= agent.read_up_to || is_there {
+            return;
+        }
+        match agent.unread.len() < SESSION_UNREAD_MAX {
+            true => _ = agent.unread.insert(made, key.to_owned()),
+            false => agent.unread_up_to = agent.unread_up_to.max(Some(made)),
+        }
+    }
+
+    fn generation(&mut self, key: &str, made: u64, row: Option<Generation>) {
+        let Some(row) = row else {
+            self.agents.values_mut().for_each(|agent| _ = agent.open.remove(key));
+            return self.calls.retain(|_, call| call.generation.as_deref() != Some(key));
+        };
+        let Some(agent) = self.head(&row.agent_name) else { return };
+        if row.status.is_terminal() {
+            agent.open.remove(key);
+        } else if agent.read_up_to < Some(row.read_up_to) {
+            agent.open.insert(key.to_owned(), made);
+        }
+        // What is older than the last one has ended before: a late write does not open it again.
+        if agent.read_up_to < Some(row.read_up_to) {
+            agent.read_up_to = Some(row.read_up_to);
+            let history_from = row.history_from.unwrap_or_default();
+            agent.last = Some(LastGeneration { id: key.to_owned(), history_from });
+            agent.unread = agent.unread.split_off(&(row.read_up_to + 1));
+        }
+        if row.status.is_terminal() {
+            self.calls.retain(|_, call| call.generation.as_deref() != Some(key));
+        }
+    }
+
+    fn tool_call(&mut self, key: &str, row: Option<ToolCall>) {
+        let Some(row) = row.filter(|row| !row.status.is_terminal()) else {
+            self.calls.remove(key);
+            return;
+        };
+        if let Some((_, attempt)) = self.calls.get(key).and_then(|call| call.state)
+            && row.attempt < attempt
+        {
+            return;
+        }
+        // A call of a generation that has ended was written too late.
+        let is_open =
+            |id: &String| self.agents.values().any(|agent| agent.open.contains_key(id.as_str()));
+        if row.generation_id.as_ref().is_some_and(|id| !is_open(id)) {
+            return;
+        }
+        if self.calls.len() >= SESSION_CALLS_MAX && !self.calls.contains_key(key) {
+            self.calls.pop_first();
+        }
+        let call = self.calls.entry(key.to_owned()).or_default();
+        call.generation = row.generation_id;
+        call.state = Some((row.status, row.attempt));
+    }
+}
+
+/// What a message of a chunk has beside its row, more or less.
+const CHUNK_HEADERS_BYTES: u64 = 120;
+/// Decisions on one call that are remembered.
+const DECISIONS_MAX: usize = 8;
+
+/// The id under which a person wrote, and what.
+fn entered(write: &Write) -> Option<(IdKey, Print)> {
+    let types = [Message::NAME, Stop::NAME, Resolution::NAME];
+    let type_name = types.into_iter().find(|name| *name == write.type_name.as_str())?;
+    let value: Value = write.value.as_ref()?.read().ok()?;
+    Some((IdKey::of(type_name, write.key.as_str()), Print::of(value)))
+}
+
+fn row<R: DeserializeOwned>(value: Option<&Json>) -> Option<R> {
+    value?.read().ok()
+}
