@@ -13,6 +13,12 @@ pub const LINKS_PER_ENTRY_MAX: usize = 1_000;
 /// Bytes that one append to the diary holds, unless a single entry is larger; and bytes that are
 /// decided before they are written.
 pub const DIARY_APPEND_BYTES: usize = 1024 * 1024;
+/// Streams that leave an index of open work in one write; further ones wait.
+pub const LEAVING_MAX: usize = 4_096;
+/// Watermarks that one message holds.
+pub const MARKS_PER_MESSAGE_MAX: usize = 10_000;
+/// Watermarks that are written before they are compacted, however few of them count.
+pub const MARKS_WRITTEN_MIN: usize = 10_000;
 /// Streams that one request may name.
 pub const STREAMS_PER_REQUEST_MAX: usize = 1_000;
 /// Streams that one wake lists; what is left comes with the next one.
