@@ -4,6 +4,7 @@ mod command;
 mod deliver;
 mod diary;
 mod follow;
+mod line;
 mod owner;
 mod views;
 

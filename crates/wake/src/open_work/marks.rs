@@ -66,6 +66,11 @@ impl Marks {
         tail != Offset::START && self.get(life) != Some(tail)
     }
 
+    /// True if the watermark is there already.
+    pub(crate) fn holds(&self, mark: Mark) -> bool {
+        self.get(mark.life) == Some(mark.at)
+    }
+
     /// Takes a watermark in. What was judged further stays judged.
     pub(crate) fn set(&mut self, mark: Mark) {
         let rest = self.marks.entry(mark.life).or_insert(Rest { at: mark.at, is_met: true });

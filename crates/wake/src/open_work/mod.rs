@@ -22,6 +22,7 @@ use sys::{Sys, Task};
 use tokio::sync::{mpsc, oneshot};
 use wire::{BadPath, Glob, Offset, SystemPath};
 
+pub(crate) use self::feed::Pass;
 pub use self::feed::{Feed, Found};
 use self::{
     keeper::{Keeper, Leaving},
