@@ -12,7 +12,8 @@ use wire::StreamPath;
 use crate::{
     SubscriptionId,
     index::Index,
-    subscription::{Event, Linked, Subscription},
+    open_work::marks::{Mark, Marks},
+    subscription::{Event, Linked, Sight, Subscription},
 };
 
 /// What happened to one subscription in one go; a message of the diary.
@@ -23,17 +24,31 @@ pub(crate) struct Entry {
     pub(crate) events: Vec<Event>,
 }
 
+/// A message of the diary, besides the `null` with which a writer takes over.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub(crate) enum Line {
+    Entry(Entry),
+    /// Subscriptions that found these streams by their patterns, and have no links of their own to
+    /// them, have acknowledged so much.
+    Marks {
+        marks: Vec<Mark>,
+    },
+}
+
 /// All subscriptions.
 #[derive(Debug, Default)]
 pub(crate) struct Book {
     subscriptions: BTreeMap<SubscriptionId, Subscription>,
     index: Index,
     due: BTreeSet<(UnixMs, SubscriptionId)>,
+    /// Up to where streams are at rest for all who follow them without a link.
+    pub(crate) marks: Marks,
     /// Of subscriptions that are being told in parts.
     parts: BTreeMap<SubscriptionId, Vec<Linked>>,
 }
 
-impl Entry {
+impl Line {
     /// As it is written.
     pub(crate) fn text(&self) -> Vec<u8> {
         serde_json::to_vec(self).expect("plain data can be written")
@@ -75,7 +90,14 @@ impl Book {
         self.due.first().filter(|(at, _)| *at <= now).map(|(_, id)| id.clone())
     }
 
-    pub(crate) fn apply(&mut self, entry: &Entry) {
+    pub(crate) fn read(&mut self, line: &Line) {
+        match line {
+            Line::Entry(entry) => self.apply(entry),
+            Line::Marks { marks } => marks.iter().for_each(|mark| self.marks.set(*mark)),
+        }
+    }
+
+    fn apply(&mut self, entry: &Entry) {
         let before = self.subscriptions.get(&entry.id).and_then(Subscription::due_at);
         for event in &entry.events {
             self.apply_event(&entry.id, event);
@@ -122,10 +144,20 @@ impl Book {
     }
 
     /// Learns where a stream ends.
-    pub(crate) fn moved(&mut self, id: &SubscriptionId, path: &StreamPath, tail: wire::Offset) {
+    pub(crate) fn moved(&mut self, id: &SubscriptionId, path: &StreamPath, sight: Sight) {
         if let Some(subscription) = self.subscriptions.get_mut(id) {
-            subscription.moved(path, tail);
+            subscription.moved(path, sight);
         }
+    }
+
+    /// True if the watermark of a stream may be put here: each who would be carried along, since it
+    /// has no link, is there already.
+    pub(crate) fn may_mark(&self, path: &StreamPath, mark: Mark) -> bool {
+        self.marks.holds(mark)
+            || self.followers(path).iter().all(|id| {
+                let follower = self.subscriptions.get(id);
+                follower.is_none_or(|follower| follower.links.contains_key(path))
+            })
     }
 
     fn learn(&mut self, id: &SubscriptionId, subscription: &Subscription) {

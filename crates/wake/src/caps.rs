@@ -6,13 +6,24 @@ use std::time::Duration;
 pub const SUBSCRIPTIONS_MAX: usize = 100_000;
 /// Subscriptions on one page of a list.
 pub const LIST_PAGE_MAX: usize = 1_000;
-/// Streams that one subscription is linked to.
+/// Streams that one subscription is linked to: those that a client named, and those with work that
+/// is not acknowledged. More than that waits, and is found when links are free again.
 pub const LINKS_MAX: usize = 100_000;
 /// Links that one entry of the diary tells; a subscription with more is told in parts.
 pub const LINKS_PER_ENTRY_MAX: usize = 1_000;
+/// Webhooks called at a time; further calls wait for their turn.
+pub const CALLS_MAX: usize = 256;
+/// Messages under way into wake streams at a time; further ones wait for their turn.
+pub const ANNOUNCEMENTS_MAX: usize = 1_024;
 /// Bytes that one append to the diary holds, unless a single entry is larger; and bytes that are
 /// decided before they are written.
 pub const DIARY_APPEND_BYTES: usize = 1024 * 1024;
+/// Streams that leave an index of open work in one write; further ones wait.
+pub const LEAVING_MAX: usize = 4_096;
+/// Watermarks that one message holds.
+pub const MARKS_PER_MESSAGE_MAX: usize = 10_000;
+/// Watermarks that are written before they are compacted, however few of them count.
+pub const MARKS_WRITTEN_MIN: usize = 10_000;
 /// Streams that one request may name.
 pub const STREAMS_PER_REQUEST_MAX: usize = 1_000;
 /// Streams that one wake lists; what is left comes with the next one.

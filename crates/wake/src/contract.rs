@@ -116,7 +116,7 @@ pub struct Created {
 pub struct View {
     /// What it is for.
     pub config: Config,
-    /// The streams it follows.
+    /// The streams it follows; [`caps::LINKS_MAX`](crate::caps::LINKS_MAX) of them at most.
     pub links: Vec<LinkView>,
     /// When it was made, in milliseconds since the Unix epoch.
     pub created_at: u64,
@@ -144,7 +144,8 @@ pub struct Listed {
     pub pattern: Option<Glob>,
     /// A note for people.
     pub description: Option<String>,
-    /// How many streams it follows.
+    /// How many streams it keeps track of: those that were named, and those with work that is not
+    /// acknowledged.
     pub links_count: usize,
     /// When it was made, in milliseconds since the Unix epoch.
     pub created_at: u64,

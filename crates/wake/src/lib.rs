@@ -6,8 +6,8 @@
 //!
 //! In reading order: `contract` is what may be asked; `config` what a client decides;
 //! `subscription` what may happen to one; `book` and `index` hold them all and find who follows a
-//! stream; `engine` keeps the book in a system stream and acts on it; `courier` is who calls
-//! webhooks; `notice` and `signature` are for those who are called; `token` is how workers prove
+//! stream; `engine` keeps the book in a system stream and acts on it; `open_work` finds streams
+//! that owe something after any crash; `courier` is who calls webhooks; `notice` and `signature` are for those who are called; `token` is how workers prove
 //! whose wake they have; `caps` bounds everything.
 
 mod book;
@@ -22,6 +22,7 @@ pub mod fuzzing;
 mod index;
 mod keys;
 mod notice;
+mod open_work;
 mod signature;
 mod subscription;
 mod text;
@@ -41,6 +42,7 @@ pub use error::{
 };
 pub use keys::{BadKeys, Keys, PublicKey, TooManyKeys};
 pub use notice::{Announcement, BadAnnouncement, BadNotice, WakeNotice};
+pub use open_work::{Feed, Found, OpenWork};
 pub use signature::{BadSignature, Signature, verify};
 pub use subscription::{Ack, Progress, Reply};
 use token::Secret;

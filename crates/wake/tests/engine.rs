@@ -4,13 +4,16 @@
 use std::{
     collections::VecDeque,
     future::Future,
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
-use log::{Append, Create, Log, MemoryLog, ReadError};
+use log::{Append, AppendError, Appended, Create, Layer, Log, MemoryLog, ReadError, Unavailable};
 use sys::{
-    Chance, Sys, UnixMs,
+    Chance, Clock, Sys, UnixMs,
     disk::{SimDisk, SimFaults},
 };
 use tokio::sync::mpsc;
@@ -19,7 +22,7 @@ use wake::{
     Engine, Keys, Letter, Listed, Page, Progress, ProgressError, Received, Reply, SubscriptionId,
     Subscriptions, WebhookUrlRejected,
 };
-use wire::{Address, ContentType, Messages, ReadFrom, StreamPath};
+use wire::{Address, ContentType, Expiry, Messages, ReadFrom, StreamPath, Ttl};
 
 /// Runs a test in a world of its own; time passes only when everybody waits.
 fn simulate<F: Future<Output = ()>>(test: impl FnOnce(World) -> F) {
@@ -42,8 +45,11 @@ struct World {
 /// A courier that answers as told, and tells what it carried.
 #[derive(Debug)]
 struct Script {
+    clock: Clock,
     replies: Mutex<VecDeque<Reply>>,
     carried: mpsc::UnboundedSender<Call>,
+    /// How long each call takes.
+    pause: Mutex<Duration>,
 }
 
 impl Courier for Script {
@@ -62,7 +68,13 @@ impl Courier for Script {
             Reply::Accepted => (204, ""),
             Reply::Failed => (503, r#"{"done":true}"#),
         };
-        Box::pin(std::future::ready(Some(Received { status, body: body.into() })))
+        let pause = *self.pause.lock().unwrap();
+        Box::pin(async move {
+            if !pause.is_zero() {
+                self.clock.sleep(pause).await;
+            }
+            Some(Received { status, body: body.into() })
+        })
     }
 }
 
@@ -95,7 +107,8 @@ impl World {
         let disk = SimDisk::new(1, SimFaults::default());
         let sys = Sys::simulated(1, disk, start);
         let (carried, calls) = mpsc::unbounded_channel();
-        let courier = Arc::new(Script { replies: Mutex::default(), carried });
+        let (clock, replies, pause) = (sys.clock.clone(), Mutex::default(), Mutex::default());
+        let courier = Arc::new(Script { clock, replies, carried, pause });
         Self { log: Arc::new(MemoryLog::new(&sys)), sys, courier, calls }
     }
 
@@ -395,7 +408,7 @@ fn long(n: usize) -> String {
 
 #[test]
 fn a_burst_that_no_append_could_hold_is_followed() {
-    const STREAMS: usize = 1_500;
+    const STREAMS: usize = 2_000;
     const SUBSCRIPTIONS: usize = 40;
     simulate(|world| async move {
         let engine = world.open().await;
@@ -625,4 +638,270 @@ fn a_stream_that_is_made_anew_is_another_one() {
             assert_eq!(link.acked, Some(wire::Offset::new(3, 3)));
         }
     });
+}
+
+/// How a stream ends.
+#[derive(Clone, Copy, Debug)]
+enum End {
+    Deleted,
+    Erased,
+    /// Deleted while a fork needs what it holds.
+    Retired,
+    Expired,
+}
+
+impl World {
+    /// A stream that ends by itself where that is asked for.
+    async fn create_mortal(&self, stream: &str, end: End) {
+        let expiry = match end {
+            End::Expired => Expiry::Sliding(Ttl::from_seconds(5)),
+            _ => Expiry::Never,
+        };
+        let content_type = Some(ContentType::json());
+        let create = Create { content_type, expiry, ..Create::default() };
+        let _ = self.log.create(&address(stream), create).await.unwrap();
+    }
+
+    async fn end(&self, stream: &str, end: End) {
+        let delete = match end {
+            End::Deleted => log::Delete::Stream,
+            End::Erased => log::Delete::Erase,
+            End::Retired => {
+                let fork = log::Fork::of(address(stream));
+                let _ = self.log.fork(&address("fork"), fork).await.unwrap();
+                log::Delete::Stream
+            }
+            End::Expired => return self.pass(7).await,
+        };
+        self.log.delete(&address(stream), delete).await.unwrap();
+        self.settle().await;
+    }
+}
+
+/// Deletes a stream that was worked off, makes it again with a message of the same length, and
+/// counts what workers are called to.
+async fn a_stream_ends(world: &mut World, end: End, concurrency: Concurrency, is_named: bool) {
+    let what = format!("{end:?}, {concurrency:?}, named: {is_named}");
+    let by_pattern = Config { concurrency, ..webhook("events/*") };
+    let by_name =
+        Config { pattern: None, streams: [path("events/a")].into(), ..by_pattern.clone() };
+    let config = if is_named { by_name } else { by_pattern };
+    let engine = world.open().await;
+    engine.create(&id("s"), config, String::new()).await.unwrap();
+    world.replies(&[Reply::Done; 2]);
+    world.create_mortal("events/a", end).await;
+    world.append("events/a").await;
+    world.settle().await;
+    assert_eq!(world.calls().len(), 1, "{what}");
+    world.end("events/a", end).await;
+    assert_eq!(world.calls(), [], "{what}: called to a stream that is gone");
+    if matches!(end, End::Retired) {
+        // The name is free once the fork is gone, too.
+        world.log.delete(&address("fork"), log::Delete::Stream).await.unwrap();
+        world.settle().await;
+        assert_eq!(world.calls(), [], "{what}");
+    }
+    world.create("events/a").await;
+    world.append("events/a").await;
+    world.settle().await;
+    let calls = world.calls();
+    assert_eq!(calls.len(), 1, "{what}: a new stream is work");
+    assert_eq!(calls[0].streams[0].link.acked, None, "{what}: from its start");
+    let links = engine.get(&id("s")).await.unwrap().links;
+    assert_eq!(links.len(), 1, "{what}");
+    engine.close().await;
+}
+
+#[test]
+fn a_stream_that_ends_wakes_nobody_and_one_made_again_wakes_for_its_first_message() {
+    for end in [End::Deleted, End::Erased, End::Retired, End::Expired] {
+        for concurrency in [Concurrency::Subscription, Concurrency::Stream] {
+            for is_named in [false, true] {
+                simulate(|mut world| async move {
+                    a_stream_ends(&mut world, end, concurrency, is_named).await;
+                });
+            }
+        }
+    }
+}
+
+#[test]
+fn a_wake_for_a_stream_that_ends_is_over_and_its_worker_may_still_report() {
+    for concurrency in [Concurrency::Subscription, Concurrency::Stream] {
+        simulate(|world| async move {
+            let engine = world.open().await;
+            world.create("wake").await;
+            let config = Config { concurrency, ..pull("events/*") };
+            engine.create(&id("s"), config, String::new()).await.unwrap();
+            world.create("events/a").await;
+            world.append("events/a").await;
+            world.settle().await;
+            world.end("events/a", End::Deleted).await;
+            let nothing = engine.claim(&id("s"), "one".to_owned()).await.unwrap_err();
+            assert!(matches!(nothing, ClaimError::NoPendingWork(_)), "{nothing:?}");
+            // Two streams, of which one goes while a worker is at both.
+            for stream in ["events/b", "events/c"] {
+                world.create(stream).await;
+                world.append(stream).await;
+            }
+            world.settle().await;
+            let claim = engine.claim(&id("s"), "one".to_owned()).await.unwrap();
+            world.end("events/b", End::Deleted).await;
+            let acks = done(&claim).acks;
+            let left = acks.into_iter().filter(|ack| ack.path != path("events/b")).collect();
+            let progress = Progress { acks: left, ..done(&claim) };
+            let reported = engine.report(&id("s"), &claim.token, progress).await;
+            match (concurrency, reported) {
+                (Concurrency::Subscription, reported) => {
+                    assert!(!reported.unwrap().next_wake);
+                }
+                // It was the only stream of its wake.
+                (Concurrency::Stream, refused) => {
+                    assert!(matches!(refused, Err(ProgressError::Fenced(_))));
+                    let other = engine.claim(&id("s"), "one".to_owned()).await.unwrap();
+                    assert_eq!(other.streams[0].link.path, path("events/c"));
+                }
+            }
+        });
+    }
+}
+
+/// More than a subscription holds links.
+const MANY: usize = wake::caps::LINKS_MAX + 50;
+
+#[test]
+fn streams_come_and_go_without_end_and_each_is_woken_for() {
+    simulate(|world| async move {
+        let engine = world.open().await;
+        world.create("wake").await;
+        engine.create(&id("s"), pull("events/*"), String::new()).await.unwrap();
+        let all: Vec<_> = (0..MANY).map(|n| format!("events/{n}")).collect();
+        for streams in all.chunks(300) {
+            for stream in streams {
+                world.create(stream).await;
+                world.append(stream).await;
+            }
+            let claim = engine.claim(&id("s"), "one".to_owned()).await;
+            let claim = claim.unwrap_or_else(|error| panic!("{}: {error}", streams[0]));
+            assert_eq!(claim.streams.len(), streams.len());
+            engine.report(&id("s"), &claim.token, done(&claim)).await.unwrap();
+            for stream in streams {
+                world.log.delete(&address(stream), log::Delete::Stream).await.unwrap();
+            }
+        }
+        world.settle().await;
+        assert_eq!(engine.get(&id("s")).await.unwrap().links, []);
+    });
+}
+
+#[test]
+fn more_work_than_a_subscription_holds_links_is_found_later() {
+    simulate(|world| async move {
+        let engine = world.open().await;
+        world.create("wake").await;
+        for name in ["s", "t"] {
+            engine.create(&id(name), pull("events/*"), String::new()).await.unwrap();
+        }
+        for n in 0..MANY {
+            let stream = format!("events/{n}");
+            world.create(&stream).await;
+            world.append(&stream).await;
+        }
+        for name in ["s", "t"] {
+            let mut seen = std::collections::BTreeSet::new();
+            loop {
+                world.pass(1).await;
+                let Ok(claim) = engine.claim(&id(name), "one".to_owned()).await else { break };
+                for work in &claim.streams {
+                    assert!(seen.insert(work.link.path.clone()), "{} twice", work.link.path);
+                }
+                engine.report(&id(name), &claim.token, done(&claim)).await.unwrap();
+            }
+            assert_eq!(seen.len(), MANY, "{name}");
+        }
+        // All are at rest: what comes now is asked for from there.
+        world.append("events/7").await;
+        world.pass(1).await;
+        let claim = engine.claim(&id("s"), "one".to_owned()).await.unwrap();
+        assert_eq!(claim.streams[0].link.acked, Some(wire::Offset::new(1, 1)));
+        assert_eq!(claim.streams.len(), 1);
+    });
+}
+
+#[test]
+fn after_a_restart_each_of_ten_thousand_subscriptions_is_called_once() {
+    const SUBSCRIPTIONS: usize = 10_000;
+    simulate(|mut world| async move {
+        let engine = world.open().await;
+        for n in 0..SUBSCRIPTIONS {
+            let config = Config { lease_ttl_ms: 1_000, ..webhook(&format!("events/{n}")) };
+            engine.create(&id(&format!("s{n}")), config, String::new()).await.unwrap();
+        }
+        engine.close().await;
+        for n in 0..SUBSCRIPTIONS {
+            world.create(&format!("events/{n}")).await;
+            world.append(&format!("events/{n}")).await;
+        }
+        // All of them take four times as long as a lease.
+        *world.courier.pause.lock().unwrap() = Duration::from_millis(100);
+        world.replies(&vec![Reply::Done; 20 * SUBSCRIPTIONS]);
+        let engine = world.open().await;
+        world.pass(60).await;
+        let calls = world.calls();
+        assert_eq!(calls.len(), SUBSCRIPTIONS, "one call for each message");
+        for n in [0, SUBSCRIPTIONS - 1] {
+            let view = engine.get(&id(&format!("s{n}"))).await.unwrap();
+            assert_eq!(view.links[0].acked, Some(wire::Offset::new(1, 1)));
+        }
+    });
+}
+
+/// A log whose own streams cannot be written now and then.
+#[derive(Debug)]
+struct Busy {
+    behind: MemoryLog,
+    is_busy: AtomicBool,
+}
+
+impl Layer for Busy {
+    fn behind(&self) -> &dyn Log {
+        &self.behind
+    }
+
+    fn append<'a>(
+        &'a self,
+        address: &'a Address,
+        append: Append,
+    ) -> log::Answer<'a, Result<Appended, AppendError>> {
+        match address {
+            Address::System(_) if self.is_busy.load(Ordering::Relaxed) => {
+                Box::pin(std::future::ready(Err(Unavailable::Overloaded.into())))
+            }
+            _ => self.behind.append(address, append),
+        }
+    }
+}
+
+#[test]
+fn an_answer_that_could_not_be_written_is_no_reason_to_call_again() {
+    for reply in [Reply::Done, Reply::Accepted] {
+        simulate(|mut world| async move {
+            let busy = Arc::new(Busy { behind: MemoryLog::new(&world.sys), is_busy: false.into() });
+            world.log = busy.clone();
+            let engine = world.open().await;
+            engine.create(&id("s"), webhook("**"), String::new()).await.unwrap();
+            *world.courier.pause.lock().unwrap() = Duration::from_secs(1);
+            world.replies(&[reply]);
+            world.create("a").await;
+            world.append("a").await;
+            world.settle().await;
+            busy.is_busy.store(true, Ordering::Relaxed);
+            world.pass(5).await;
+            busy.is_busy.store(false, Ordering::Relaxed);
+            world.pass(5).await;
+            assert_eq!(world.calls().len(), 1, "{reply:?}");
+            let link = &engine.get(&id("s")).await.unwrap().links[0];
+            assert_eq!(link.acked.is_some(), reply == Reply::Done);
+        });
+    }
 }

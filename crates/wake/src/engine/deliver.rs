@@ -1,7 +1,8 @@
 //! Deliveries: the calls and announcements that a wake asks for, each on a task of its own.
 
-use std::time::Duration;
+use std::{panic::AssertUnwindSafe, time::Duration};
 
+use futures_util::FutureExt as _;
 use log::Append;
 use tokio::sync::mpsc;
 use wire::{Address, Messages, StreamPath};
@@ -17,24 +18,42 @@ use crate::{
 const CALL_PATIENCE: Duration = Duration::from_secs(30);
 
 impl Owner {
-    /// Starts what a wake asks for, unless that is under way.
-    pub(super) fn deliver(&mut self, id: &SubscriptionId, generation: u64) {
-        let Some(subscription) = self.book.get(id) else { return };
-        let Some(wake) = subscription.wakes.get(&generation) else { return };
-        if !matches!(wake.stage, Stage::Calling { .. } | Stage::Offered)
-            || self.under_way.contains(&wake.id)
-        {
-            return;
+    /// Puts what a wake asks for at the end of its line.
+    pub(super) fn line_up(&mut self, id: SubscriptionId, generation: u64) {
+        match self.book.get(&id).map(|subscription| &subscription.config.delivery) {
+            Some(Delivery::Webhook(_)) => self.calls.join(id, generation),
+            Some(Delivery::PullWake(_)) => self.announcements.join(id, generation),
+            None => {}
         }
-        let wake_id = wake.id.clone();
-        match &subscription.config.delivery {
-            Delivery::Webhook(url) => {
-                let lease_ttl_ms = subscription.config.lease_ttl_ms;
-                self.call(self.call_for(id, subscription, wake, url), lease_ttl_ms);
+    }
+
+    /// Starts what is in line, as far as there is room.
+    pub(super) fn deliver(&mut self) {
+        while let Some((id, generation)) = self.calls.next() {
+            let Some((subscription, wake)) = self.wanting(&id, generation) else { continue };
+            let Delivery::Webhook(url) = &subscription.config.delivery else { continue };
+            let lease_ttl_ms = subscription.config.lease_ttl_ms;
+            let call = self.call_for(&id, subscription, wake, url);
+            if self.calls.start(&call.wake_id) {
+                self.call(call, lease_ttl_ms);
             }
-            Delivery::PullWake(stream) => self.announce(id, wake, stream.clone()),
         }
-        self.under_way.insert(wake_id);
+        while let Some((id, generation)) = self.announcements.next() {
+            let Some((subscription, wake)) = self.wanting(&id, generation) else { continue };
+            let Delivery::PullWake(stream) = &subscription.config.delivery else { continue };
+            let (wake, stream) = (wake.clone(), stream.clone());
+            if self.announcements.start(&wake.id) {
+                self.announce(&id, &wake, stream);
+            }
+        }
+    }
+
+    /// The wake, if it still asks for a delivery.
+    fn wanting(&self, id: &SubscriptionId, generation: u64) -> Option<(&Subscription, &Wake)> {
+        let subscription = self.book.get(id)?;
+        let wake = subscription.wakes.get(&generation)?;
+        let wants = matches!(wake.stage, Stage::Calling {} | Stage::Offered);
+        wants.then_some((subscription, wake))
     }
 
     fn call_for(
@@ -57,19 +76,20 @@ impl Owner {
     }
 
     fn call(&self, call: Call, lease_ttl_ms: u64) {
-        let (courier, calls, inbox) =
-            (self.courier.clone(), self.calls.clone(), self.inbox.clone());
+        let (courier, inbox) = (self.courier.clone(), self.inbox.clone());
         let (clock, keys) = (self.sys.clock.clone(), self.keys.clone());
         self.sys.spawn.task("webhook", async move {
             let (id, wake_id, patience) =
                 (call.subscription.clone(), call.wake_id.clone(), call.patience);
-            let Ok(_permit) = calls.acquire().await else { return };
             // Signed when it goes, for receivers believe it for minutes only.
             let body = call.body(lease_ttl_ms);
             let signature = keys.current().sign(body.as_bytes(), clock.unix_ms());
-            let carrying = courier.carry(Letter { call, body, signature });
+            let letter = Letter { call, body, signature };
+            // Whatever becomes of it is told: nothing else ends a call.
+            let carrying = AssertUnwindSafe(async { courier.carry(letter).await }).catch_unwind();
             let outcome = match clock.timeout(patience, carrying).await {
-                Ok(received) => judged(received),
+                Ok(Ok(received)) => judged(received),
+                Ok(Err(_)) => Err("the call panicked".to_owned()),
                 Err(_) => Err(format!("the webhook did not answer in {} ms", patience.as_millis())),
             };
             tell(&inbox, id, wake_id, outcome).await;

@@ -12,8 +12,8 @@ use wire::{
 
 use super::OpenError;
 use crate::{
-    book::{Book, Entry},
-    caps::DIARY_APPEND_BYTES,
+    book::{Book, Entry, Line},
+    caps::{DIARY_APPEND_BYTES, MARKS_PER_MESSAGE_MAX},
 };
 
 /// Where it is.
@@ -86,10 +86,10 @@ impl Diary {
         loop {
             let chunk = self.log.read(&self.address, from, CHUNK_BYTES_DEFAULT).await?;
             for message in chunk.messages() {
-                let entry = serde_json::from_slice::<Option<Entry>>(message);
-                let entry = entry.map_err(|error| OpenError::Damaged(error.to_string()))?;
-                match entry {
-                    Some(entry) => book.apply(&entry),
+                let line = serde_json::from_slice::<Option<Line>>(message);
+                let line = line.map_err(|error| OpenError::Damaged(error.to_string()))?;
+                match line {
+                    Some(line) => book.read(&line),
                     None => book.taken_over(),
                 }
                 self.entries += 1;
@@ -144,12 +144,17 @@ impl Diary {
         let start = head.map_err(|error| NotWritten::Unavailable(unavailable(error.into())))?.tail;
         (self.entries, self.bytes) = (0, 0);
         let mut draft = Draft::default();
-        for (id, subscription) in book.iter() {
-            for event in subscription.clone().told() {
-                draft.add(&Entry { id: id.clone(), events: vec![event] });
-                if draft.is_full() {
-                    self.write(&std::mem::take(&mut draft)).await?;
-                }
+        let marks: Vec<_> = book.marks.iter().collect();
+        let marks = marks.chunks(MARKS_PER_MESSAGE_MAX).map(|part| part.to_vec());
+        let marks = marks.map(|marks| Line::Marks { marks });
+        let stories = book.iter().flat_map(|(id, subscription)| {
+            let told = subscription.clone().told();
+            told.map(|event| Line::Entry(Entry { id: id.clone(), events: vec![event] }))
+        });
+        for line in marks.chain(stories) {
+            draft.add(&line);
+            if draft.is_full() {
+                self.write(&std::mem::take(&mut draft)).await?;
             }
         }
         self.write(&draft).await?;
@@ -172,8 +177,8 @@ pub(super) struct Draft {
 }
 
 impl Draft {
-    pub(super) fn add(&mut self, entry: &Entry) {
-        let text = entry.text();
+    pub(super) fn add(&mut self, line: &Line) {
+        let text = line.text();
         self.bytes += text.len();
         self.texts.push(text);
     }

@@ -1,7 +1,10 @@
 //! Following the log: what moved, and what that means for those who follow it.
 
+use std::collections::HashSet;
+
 use futures_util::future::FutureExt as _;
-use log::{Head, List, Log, Moved, Unavailable};
+use log::{Head, Incarnation, Log, Moved, Unavailable};
+use tokio::task::unconstrained;
 use wire::{Address, Glob, Offset, StreamPath};
 
 use super::{
@@ -9,22 +12,40 @@ use super::{
     owner::{BATCH_MAX, Owner},
 };
 use crate::{
-    CreateError, TooMany,
-    caps::LINKS_MAX,
+    CreateError, SubscriptionId, TooMany,
+    book::Line,
+    caps::{LINKS_MAX, MARKS_PER_MESSAGE_MAX},
+    open_work::{Pass, marks::Mark},
     subscription::{Event, Link, Linked, Sight, Subscription},
 };
 
 impl Owner {
-    /// Follows the hints that are there.
-    pub(super) async fn catch_up(&mut self) -> Result<(), NotWritten> {
+    /// Follows a hint, and those that are there besides: each stream is looked at once.
+    pub(super) async fn catch_up(&mut self, first: Option<Moved>) -> Result<(), NotWritten> {
+        let (mut moved, mut known) = (Vec::new(), HashSet::new());
+        let mut next = first;
         for _ in 0..BATCH_MAX {
-            let hint = self.watch.as_mut().and_then(|watch| watch.next().now_or_never());
+            let waiting = self.watch.as_mut().filter(|_| next.is_none());
+            // Whoever asks must find what it appended, however much the task has done by then.
+            let waiting =
+                waiting.and_then(|watch| unconstrained(watch.next()).now_or_never().flatten());
+            let Some(hint) = next.take().or(waiting) else { break };
             match hint {
-                Some(Some(hint)) => self.follow(hint).await?,
-                Some(None) | None => break,
+                Moved::Resync => self.is_pass_due = true,
+                Moved::Stream(path, tail, life) => {
+                    if tail == Offset::START {
+                        self.book.marks.forget(life);
+                    }
+                    if known.insert(path.clone()) {
+                        moved.push(path);
+                    }
+                }
             }
         }
-        Ok(())
+        for path in moved {
+            self.look_at(&path).await?;
+        }
+        self.rouse_all().await
     }
 
     /// Watches from now on, unless it does already.
@@ -36,99 +57,175 @@ impl Owner {
         Ok(())
     }
 
-    pub(super) async fn follow(&mut self, hint: Moved) -> Result<(), NotWritten> {
-        match hint {
-            Moved::Stream(path, tail, life) => {
-                let hinted = Sight { tail, life: Some(life.get()) };
-                let seen = if self.seems_old(&path, hinted) {
-                    look(&*self.log, &path).await.unwrap_or(hinted)
-                } else {
-                    hinted
-                };
-                self.moved(&path, seen).await
+    /// Looks at a stream that has moved. A hint may be old; the log knows.
+    async fn look_at(&mut self, path: &StreamPath) -> Result<(), NotWritten> {
+        if self.book.followers(path).is_empty() {
+            return Ok(());
+        }
+        match look(&*self.log, path).await {
+            Ok(sight) => self.moved(path, sight).await,
+            Err(_) => {
+                self.is_pass_due = true;
+                Ok(())
             }
-            Moved::Resync => self.look_at_everything().await,
         }
     }
 
-    /// True if more was known of the stream: the hint is old, or the stream is gone.
-    fn seems_old(&self, path: &StreamPath, hinted: Sight) -> bool {
-        self.book.followers(path).iter().any(|id| {
-            let link = self.book.get(id).and_then(|subscription| subscription.links.get(path));
-            link.is_some_and(|link| link.is_ahead_of(hinted))
-        })
-    }
-
     /// A stream stands like this now.
-    async fn moved(&mut self, path: &StreamPath, seen: Sight) -> Result<(), NotWritten> {
-        for id in self.book.followers(path) {
-            let Some(subscription) = self.book.get(&id) else { continue };
-            let is_unknown = !subscription.links.contains_key(path);
-            let is_full = subscription.links.len() >= LINKS_MAX;
-            if is_unknown && (seen.tail == Offset::START || is_full) {
+    async fn moved(&mut self, path: &StreamPath, sight: Sight) -> Result<(), NotWritten> {
+        let followers = self.book.followers(path);
+        let mark = sight.incarnation().and_then(|life| self.book.marks.get(life));
+        for id in &followers {
+            let Some(subscription) = self.book.get(id) else { continue };
+            let link = subscription.links.get(path);
+            let last = link.and_then(|link| link.life).filter(|life| Some(*life) != sight.life);
+            let is_full = link.is_none() && subscription.links.len() >= LINKS_MAX;
+            let events = subscription.saw(path, sight, mark);
+            last.into_iter().for_each(|life| self.book.marks.forget(Incarnation::new(life)));
+            if is_full && !events.is_empty() {
+                // Its watermark stays where it is, so the next pass finds it.
+                self.full.insert(id.clone());
                 continue;
             }
-            let events = subscription.saw(path, seen);
-            self.stage(&id, events);
-            self.book.moved(&id, path, seen.tail);
+            if !events.is_empty() {
+                self.record(id, events);
+            }
+            self.book.moved(id, path, sight);
+        }
+        for id in &followers {
+            self.rest(id, path);
+            self.commit_much().await?;
+        }
+        self.roused.extend(followers);
+        Ok(())
+    }
+
+    /// Calls to all work that was found, one wake for what was found together.
+    async fn rouse_all(&mut self) -> Result<(), NotWritten> {
+        while let Some(id) = self.roused.pop_first() {
             self.rouse(&id);
             self.commit_much().await?;
         }
         Ok(())
     }
 
+    /// Lets the watermark of a stream speak for a link to it, if all is done there.
+    pub(super) fn rest(&mut self, id: &SubscriptionId, path: &StreamPath) {
+        let Some(subscription) = self.book.get(id) else { return };
+        let resting = subscription.links.get(path).filter(|link| link.is_at_rest());
+        let Some(&Link { life: Some(life), tail, .. }) = resting else { return };
+        let mark = Mark::new(Incarnation::new(life), tail);
+        if subscription.is_busy(path) || !self.book.may_mark(path, mark) {
+            return;
+        }
+        if !self.book.marks.holds(mark) {
+            self.write_down(&Line::Marks { marks: vec![mark] });
+        }
+        self.record(id, vec![Event::Left(path.clone())]);
+        let links = self.book.get(id).map_or(0, |subscription| subscription.links.len());
+        if links <= LINKS_MAX / 2 && self.full.remove(id) {
+            self.is_pass_due = true;
+        }
+    }
+
     /// Looks at every stream, for some may have moved unseen.
     pub(super) async fn look_at_everything(&mut self) -> Result<(), NotWritten> {
-        let mut list = List::default();
-        while self.book.len() > 0 {
-            let Ok(page) = self.log.list(list.clone()).await else { break };
-            for listed in &page.streams {
+        self.pass = None;
+        self.is_pass_due = true;
+        self.look_further().await?;
+        while self.pass.is_some() {
+            self.look_further().await?;
+        }
+        self.roused.extend(self.book.iter().map(|(id, _)| id.clone()));
+        self.rouse_all().await
+    }
+
+    /// Looks at one more page of all streams, if a pass is due. What the log cannot tell now is
+    /// asked again in the next turn.
+    pub(super) async fn look_further(&mut self) -> Result<(), NotWritten> {
+        if self.book.len() == 0 {
+            (self.pass, self.is_pass_due) = (None, false);
+            return Ok(());
+        }
+        if self.pass.is_none() && std::mem::take(&mut self.is_pass_due) {
+            self.book.marks.begin_pass();
+            self.pass = Some(Pass::new(Glob::everything()));
+        }
+        let Some(mut pass) = self.pass.take() else { return Ok(()) };
+        let page = match pass.page(&*self.log).await {
+            Ok(page) => page,
+            Err(error) => return Err(NotWritten::Unavailable(unavailable(error))),
+        };
+        for listed in &page.streams {
+            if !self.book.followers(&listed.path).is_empty() {
+                self.book.marks.met(listed.head.incarnation);
                 self.moved(&listed.path, Sight::of(&listed.head)).await?;
             }
-            match page.next {
-                Some(next) => list.after = Some(next),
-                None => break,
-            }
         }
-        let all: Vec<_> = self.book.iter().map(|(id, _)| id.clone()).collect();
-        for id in &all {
-            self.rouse(id);
-            self.commit_much().await?;
+        if pass.go_on(page.next) {
+            self.pass = Some(pass);
+        } else {
+            self.book.marks.end_pass();
+            self.look_for_the_gone().await?;
+        }
+        self.rouse_all().await
+    }
+
+    /// Looks at streams with links: those that are gone are on no page.
+    async fn look_for_the_gone(&mut self) -> Result<(), NotWritten> {
+        let links = self.book.iter().flat_map(|(_, subscription)| subscription.links.keys());
+        let paths: HashSet<_> = links.cloned().collect();
+        for path in &paths {
+            self.look_at(path).await?;
         }
         Ok(())
     }
-}
 
-/// Links what is there already, at its tail.
-pub(super) async fn link_existing(
-    log: &dyn Log,
-    subscription: &mut Subscription,
-) -> Result<(), CreateError> {
-    for path in subscription.config.streams.clone() {
-        let sight = look(log, &path).await?;
-        subscription.name(&path, sight).iter().for_each(|event| subscription.apply(event));
-    }
-    let Some(glob) = subscription.config.pattern.clone() else { return Ok(()) };
-    let config = subscription.config.clone();
-    let covers = |path: &StreamPath| config.covers(path);
-    let prefix = literal_prefix(glob.as_str());
-    let mut list = List { prefix, ..List::default() };
-    loop {
-        let page = log.list(list.clone()).await.map_err(unavailable)?;
-        for listed in page.streams.iter().filter(|listed| covers(&listed.path)) {
-            let known = subscription.links.get(&listed.path).copied().unwrap_or_default();
-            let Sight { tail, life } = Sight::of(&listed.head);
-            let acked = known.acked.max(Some(tail));
-            let link = Link { is_matched: true, acked, life, tail, ..known };
-            subscription.apply(&Event::Linked(Linked { path: listed.path.clone(), link }));
+    /// Links what is there already, at its tail; how named streams stand. For those that only the
+    /// pattern finds, a watermark is enough.
+    pub(super) async fn link_existing(
+        &mut self,
+        subscription: &mut Subscription,
+    ) -> Result<Vec<(StreamPath, Sight)>, CreateError> {
+        let (mut sights, mut marks) = (Vec::new(), Vec::new());
+        for path in subscription.config.streams.clone() {
+            let sight = look(&*self.log, &path).await?;
+            let named = subscription.name(&path, sight, Some(sight.tail));
+            named.iter().for_each(|event| subscription.apply(event));
+            sights.push((path, sight));
+        }
+        let mut pass = subscription.config.pattern.clone().map(Pass::new);
+        while let Some(current) = &mut pass {
+            let page = current.page(&*self.log).await.map_err(unavailable)?;
+            for listed in &page.streams {
+                let (path, sight) = (&listed.path, Sight::of(&listed.head));
+                let mark = Mark::new(listed.head.incarnation, sight.tail);
+                if sight.tail == Offset::START || subscription.links.contains_key(path) {
+                    continue;
+                }
+                match self.book.may_mark(path, mark) {
+                    true => marks.push(mark),
+                    // Another subscription has not come so far, and has no room for a link.
+                    false => {
+                        let acked = Some(sight.tail);
+                        let link =
+                            Link { is_matched: true, acked, life: sight.life, ..Link::default() };
+                        subscription.apply(&Event::Linked(Linked { path: path.clone(), link }));
+                        sights.push((path.clone(), sight));
+                    }
+                }
+            }
+            if !current.go_on(page.next) {
+                pass = None;
+            }
         }
         if subscription.links.len() > LINKS_MAX {
             return Err(TooMany.into());
         }
-        match page.next {
-            Some(next) => list.after = Some(next),
-            None => return Ok(()),
+        for marks in marks.chunks(MARKS_PER_MESSAGE_MAX) {
+            self.write_down(&Line::Marks { marks: marks.to_vec() });
         }
+        Ok(sights)
     }
 }
 
@@ -145,16 +242,15 @@ impl Sight {
     fn of(head: &Head) -> Self {
         Self { tail: head.tail, life: Some(head.incarnation.get()) }
     }
+
+    pub(super) fn incarnation(self) -> Option<Incarnation> {
+        self.life.map(Incarnation::new)
+    }
 }
 
-fn unavailable(error: log::ListError) -> Unavailable {
+pub(super) fn unavailable(error: log::ListError) -> Unavailable {
     match error {
         log::ListError::Unavailable(why) => why,
         other => Unavailable::Read(other.to_string()),
     }
-}
-
-/// What every stream that the glob covers begins with.
-fn literal_prefix(glob: &str) -> String {
-    glob.split('*').next().unwrap_or_default().to_owned()
 }

@@ -4,6 +4,7 @@ mod command;
 mod deliver;
 mod diary;
 mod follow;
+mod line;
 mod owner;
 mod views;
 
@@ -75,12 +76,7 @@ impl Engine {
         courier: Arc<dyn Courier>,
         keys: Arc<Keys>,
     ) -> Result<Self, OpenError> {
-        let can = log.capabilities();
-        let needs =
-            [(can.watch, "watch"), (can.list, "list"), (can.system_streams, "system streams")];
-        if let Some((_, missing)) = needs.iter().find(|(has, _)| !has) {
-            return Err(OpenError::Lacks(missing));
-        }
+        check_capabilities(&*log)?;
         let (diary, book) = Diary::open(log.clone()).await?;
         // Watched before anything is looked at, so that nothing falls between.
         let watch = match book.len() {
@@ -128,6 +124,16 @@ impl Engine {
             mpsc::error::TrySendError::Closed(_) => E::from(Unavailable::Closing),
         })?;
         answer.await.unwrap_or_else(|_| Err(Unavailable::Closing.into()))
+    }
+}
+
+/// Whether the log can carry what is kept in it.
+pub(crate) fn check_capabilities(log: &dyn Log) -> Result<(), OpenError> {
+    let can = log.capabilities();
+    let needs = [(can.watch, "watch"), (can.list, "list"), (can.system_streams, "system streams")];
+    match needs.iter().find(|(has, _)| !has) {
+        Some((_, missing)) => Err(OpenError::Lacks(missing)),
+        None => Ok(()),
     }
 }
 

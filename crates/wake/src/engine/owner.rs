@@ -2,7 +2,7 @@
 //! go, then answers, then calls whoever is to be woken.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashSet, VecDeque},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     sync::Arc,
     time::Duration,
 };
@@ -10,29 +10,29 @@ use std::{
 use futures_util::future::{Either, select};
 use log::{Log, Moved, Unavailable, Watch};
 use sys::{Sys, UnixMs};
-use tokio::sync::{Semaphore, mpsc};
-use wire::StreamPath;
+use tokio::sync::mpsc;
+use wire::{Offset, StreamPath};
 
 use super::{
     command::{Asker, Command},
     diary::{Diary, Draft, NotWritten},
-    follow::{link_existing, look},
+    follow::look,
+    line::Line,
     views::{page, setback, view, work},
 };
 use crate::{
     ChangeError, Claim, ClaimError, Config, Courier, CreateError, Created, Delivery, Progress,
     ProgressError, Reply, Reported, SubscriptionExists, SubscriptionId, SubscriptionNotFound,
     TooMany,
-    book::{Book, Entry},
-    caps::{LINKS_MAX, SUBSCRIPTIONS_MAX},
+    book::{self, Book, Entry},
+    caps::{ANNOUNCEMENTS_MAX, CALLS_MAX, LINKS_MAX, SUBSCRIPTIONS_MAX},
     keys::Keyring,
+    open_work::Pass,
     subscription::{Event, Stage, Subscription},
 };
 
 /// Requests and hints taken at a time.
 pub(super) const BATCH_MAX: usize = 1024;
-/// Webhooks called at a time; further calls wait.
-const CALLS_MAX: usize = 256;
 
 /// Pause before the diary is read again after a failure.
 const RELOAD_PAUSE: Duration = Duration::from_millis(500);
@@ -44,6 +44,8 @@ enum Woken {
     Asked,
     Hint(Moved),
     Due,
+    /// Nothing, but a pass is under way.
+    Idle,
     /// Nobody is left to ask, or the log closed.
     Over,
 }
@@ -73,9 +75,18 @@ pub(super) struct Owner {
     pub(super) watch: Option<Watch>,
     /// To report back to; weak, so that the owner does not keep itself alive.
     pub(super) inbox: mpsc::WeakSender<Command>,
-    pub(super) calls: Arc<Semaphore>,
-    /// Ids of wakes that are being delivered.
-    pub(super) under_way: HashSet<String>,
+    pub(super) calls: Line,
+    pub(super) announcements: Line,
+    /// How deliveries ended that no diary tells yet, since it could not be written.
+    unwritten: Vec<Delivered>,
+    /// A look at every stream, a page at a time.
+    pub(super) pass: Option<Pass>,
+    /// Whether another one is to follow: hints were lost, or links have become free.
+    pub(super) is_pass_due: bool,
+    /// Subscriptions with more open streams than links.
+    pub(super) full: BTreeSet<SubscriptionId>,
+    /// Subscriptions whose streams have moved.
+    pub(super) roused: BTreeSet<SubscriptionId>,
     /// What went wrong last, for subscriptions whose deliveries fail. It is not written: whoever
     /// starts anew hears it with the next attempt.
     last_errors: BTreeMap<SubscriptionId, String>,
@@ -87,8 +98,18 @@ pub(super) struct Owner {
 struct Turn {
     draft: Draft,
     answers: Vec<Answer>,
-    /// Wakes, by generation, that somebody is to be called to.
+    /// Wakes, by generation, that a worker is to be called to.
     calls: BTreeSet<(SubscriptionId, u64)>,
+    /// How deliveries ended.
+    delivered: Vec<Delivered>,
+}
+
+/// How a delivery ended; why, if it failed.
+#[derive(Clone)]
+struct Delivered {
+    id: SubscriptionId,
+    wake_id: String,
+    outcome: Result<Reply, String>,
 }
 
 impl Owner {
@@ -110,8 +131,13 @@ impl Owner {
             book,
             watch,
             inbox,
-            calls: Arc::new(Semaphore::new(CALLS_MAX)),
-            under_way: HashSet::new(),
+            calls: Line::new(CALLS_MAX),
+            announcements: Line::new(ANNOUNCEMENTS_MAX),
+            unwritten: Vec::new(),
+            pass: None,
+            is_pass_due: false,
+            full: BTreeSet::new(),
+            roused: BTreeSet::new(),
             last_errors: BTreeMap::new(),
             turn: Turn::default(),
         }
@@ -142,6 +168,9 @@ impl Owner {
     /// Goes on from what the diary tells.
     async fn resume(&mut self) -> Result<Turned, NotWritten> {
         self.look_at_everything().await?;
+        for delivered in std::mem::take(&mut self.unwritten) {
+            self.delivered(delivered);
+        }
         self.recall();
         self.commit().await?;
         Ok(Turned::On)
@@ -159,19 +188,19 @@ impl Owner {
             Woken::Asked => {
                 batch.extend(asked);
                 // Whoever asks knows what was appended before.
-                self.catch_up().await?;
+                self.catch_up(None).await?;
                 while let Some(command) = batch.pop_front() {
                     self.handle(command).await;
                     self.commit_much().await?;
                 }
             }
-            Woken::Hint(hint) => {
-                self.follow(hint).await?;
-                self.catch_up().await?;
-            }
+            Woken::Hint(hint) => self.catch_up(Some(hint)).await?,
             Woken::Due => self.do_what_is_due(),
+            Woken::Idle => {}
             Woken::Over => return Ok(Turned::Over),
         }
+        // One page in each turn, so that neither the pass nor those who ask wait for the other.
+        self.look_further().await?;
         self.commit().await?;
         Ok(Turned::On)
     }
@@ -183,8 +212,10 @@ impl Owner {
     ) -> Woken {
         let due = self.book.next_due();
         let clock = &self.sys.clock;
+        let is_passing = self.pass.is_some() || self.is_pass_due;
         let timer = async {
             match due {
+                _ if is_passing => {}
                 Some(at) => clock.sleep_until(at).await,
                 None => std::future::pending().await,
             }
@@ -203,7 +234,10 @@ impl Owner {
             Either::Left((0, _)) | Either::Right((Either::Left((None, _)), _)) => Woken::Over,
             Either::Left(_) => Woken::Asked,
             Either::Right((Either::Left((Some(hint), _)), _)) => Woken::Hint(hint),
-            Either::Right((Either::Right(_), _)) => Woken::Due,
+            Either::Right((Either::Right(_), _)) if due.is_some_and(|at| at <= clock.unix_ms()) => {
+                Woken::Due
+            }
+            Either::Right((Either::Right(_), _)) => Woken::Idle,
         }
     }
 
@@ -218,7 +252,12 @@ impl Owner {
                 self.answer(reply, created);
             }
             Command::Get { id, reply } => {
-                let view = self.find(&id).map(view).map_err(ChangeError::from);
+                let view = match self.find(&id) {
+                    Ok(found) => {
+                        view(&*self.log, &self.book.marks, found).await.map_err(ChangeError::from)
+                    }
+                    Err(error) => Err(error.into()),
+                };
                 self.answer(reply, view);
             }
             Command::List { after, limit, reply } => {
@@ -263,7 +302,9 @@ impl Owner {
                 let released = self.release(&id, token, &wake_id, generation);
                 self.answer(reply, released);
             }
-            Command::Delivered { id, wake_id, outcome } => self.delivered(&id, &wake_id, outcome),
+            Command::Delivered { id, wake_id, outcome } => {
+                self.delivered(Delivered { id, wake_id, outcome });
+            }
         }
     }
 
@@ -283,7 +324,10 @@ impl Owner {
         }
         if let Some(subscription) = self.book.get(id) {
             return match subscription.config == config {
-                true => Ok(Created { is_new: false, view: view(subscription) }),
+                true => Ok(Created {
+                    is_new: false,
+                    view: view(&*self.log, &self.book.marks, subscription).await?,
+                }),
                 false => Err(SubscriptionExists.into()),
             };
         }
@@ -292,15 +336,15 @@ impl Owner {
         }
         self.watch()?;
         let mut subscription = Subscription::new(config, base, self.now());
-        link_existing(&*self.log, &mut subscription).await?;
-        for event in subscription.clone().told() {
+        let sights = self.link_existing(&mut subscription).await?;
+        for event in subscription.told() {
             self.record(id, vec![event]);
         }
-        self.rouse(id);
-        for (path, link) in &subscription.links {
-            self.book.moved(id, path, link.tail);
+        for (path, sight) in &sights {
+            self.book.moved(id, path, *sight);
         }
-        Ok(Created { is_new: true, view: view(&subscription) })
+        let made = self.find(id).map_err(|_| Unavailable::Closing)?;
+        Ok(Created { is_new: true, view: view(&*self.log, &self.book.marks, made).await? })
     }
 
     async fn link(
@@ -313,9 +357,16 @@ impl Owner {
         }
         for path in streams {
             let sight = look(&*self.log, &path).await?;
-            if let Some(event) = self.find(id)?.name(&path, sight) {
-                self.stage(id, vec![event]);
-                self.book.moved(id, &path, sight.tail);
+            // One that the pattern follows already goes on where it was.
+            let is_followed = self.find(id)?.config.covers(&path) && sight.tail > Offset::START;
+            let acked = match sight.incarnation() {
+                Some(life) if is_followed => self.book.marks.get(life),
+                _ => Some(sight.tail),
+            };
+            if let Some(event) = self.find(id)?.name(&path, sight, acked) {
+                self.record(id, vec![event]);
+                self.book.moved(id, &path, sight);
+                self.rouse(id);
             }
         }
         Ok(())
@@ -361,8 +412,12 @@ impl Owner {
         Ok(())
     }
 
-    fn delivered(&mut self, id: &SubscriptionId, wake_id: &str, outcome: Result<Reply, String>) {
-        self.under_way.remove(wake_id);
+    fn delivered(&mut self, delivered: Delivered) {
+        self.turn.delivered.push(delivered.clone());
+        let Delivered { id, wake_id, outcome } = delivered;
+        let (id, wake_id) = (&id, &*wake_id);
+        self.calls.ended(wake_id);
+        self.announcements.ended(wake_id);
         let (now, chance) = (self.now(), &self.sys.chance);
         let Some(subscription) = self.book.get(id) else { return };
         let was_set_back = subscription.is_set_back();
@@ -405,12 +460,33 @@ impl Owner {
     /// Takes what happened to a subscription into the turn, and calls to work if there is some.
     pub(super) fn stage(&mut self, id: &SubscriptionId, events: Vec<Event>) {
         if !events.is_empty() {
+            let touched = self.touched_by(id, &events);
             self.record(id, events);
+            touched.iter().for_each(|path| self.rest(id, path));
             self.rouse(id);
         }
     }
 
-    fn record(&mut self, id: &SubscriptionId, events: Vec<Event>) {
+    /// Streams that may be at rest after this.
+    fn touched_by(&self, id: &SubscriptionId, events: &[Event]) -> BTreeSet<StreamPath> {
+        let wakes = self.book.get(id).map(|subscription| &subscription.wakes);
+        let mut touched = BTreeSet::new();
+        for event in events {
+            match event {
+                Event::Acked(acks) => touched.extend(acks.iter().map(|ack| ack.path.clone())),
+                Event::Unlinked(path) => touched.extend([path.clone()]),
+                Event::Over { generation } => {
+                    let wake = wakes.and_then(|wakes| wakes.get(generation));
+                    let tasks = wake.into_iter().flat_map(|wake| &wake.streams);
+                    touched.extend(tasks.map(|task| task.path.clone()));
+                }
+                _ => {}
+            }
+        }
+        touched
+    }
+
+    pub(super) fn record(&mut self, id: &SubscriptionId, events: Vec<Event>) {
         for event in &events {
             let called = match event {
                 Event::Woken(wake) => Some((wake.generation, &wake.stage)),
@@ -421,26 +497,31 @@ impl Owner {
                 self.turn.calls.insert((id.clone(), generation));
             }
         }
-        let entry = Entry { id: id.clone(), events };
-        self.book.apply(&entry);
-        self.turn.draft.add(&entry);
+        self.write_down(&book::Line::Entry(Entry { id: id.clone(), events }));
+    }
+
+    pub(super) fn write_down(&mut self, line: &book::Line) {
+        self.book.read(line);
+        self.turn.draft.add(line);
     }
 
     /// Calls again to every wake whose call may not have been made.
     fn recall(&mut self) {
+        self.calls.clear();
+        self.announcements.clear();
         for (id, subscription) in self.book.iter() {
             self.turn.calls.extend(subscription.wakes.keys().map(|at| (id.clone(), *at)));
         }
     }
 
     pub(super) fn rouse(&mut self, id: &SubscriptionId) {
-        let (now, chance) = (self.now(), self.sys.chance.clone());
+        let chance = self.sys.chance.clone();
         let wake_id = || {
             let mut bytes = [0; 12];
             chance.fill(&mut bytes);
             bytes.iter().fold("w_".to_owned(), |id, byte| format!("{id}{byte:02x}"))
         };
-        let events = self.book.get(id).map(|subscription| subscription.rouse(wake_id, now));
+        let events = self.book.get(id).map(|subscription| subscription.rouse(wake_id));
         match events {
             Some(events) if !events.is_empty() => self.record(id, events),
             _ => {}
@@ -477,8 +558,12 @@ impl Owner {
             Err(NotWritten::TakenOver) => Err(Unavailable::Closing),
         };
         turn.answers.into_iter().for_each(|give| give(answer.clone()));
-        written?;
-        turn.calls.iter().for_each(|(id, at)| self.deliver(id, *at));
+        if let Err(error) = written {
+            self.unwritten.extend(turn.delivered);
+            return Err(error);
+        }
+        turn.calls.into_iter().for_each(|(id, at)| self.line_up(id, at));
+        self.deliver();
         if self.diary.is_long(&self.book) {
             self.diary.retell(&self.book).await?;
         }
@@ -533,9 +618,9 @@ impl Owner {
             Command::Claim { reply, .. } => drop(reply.send(Err(why.into()))),
             Command::Report { reply, .. } => drop(reply.send(Err(why.into()))),
             Command::Release { reply, .. } => drop(reply.send(Err(why.into()))),
-            // It is called again, since nothing says that it was called.
-            Command::Delivered { wake_id, .. } => {
-                self.under_way.remove(&wake_id);
+            // It was called: that is told as soon as it can be, and is no reason to call again.
+            Command::Delivered { id, wake_id, outcome } => {
+                self.unwritten.push(Delivered { id, wake_id, outcome });
             }
         }
     }

@@ -1,21 +1,50 @@
 //! Subscriptions as their clients and workers see them.
 
+use std::collections::BTreeMap;
+
+use log::{Log, Unavailable};
 use wire::StreamPath;
 
+use super::follow::unavailable;
 use crate::{
     LinkKind, LinkView, Listed, Page, Setback, SubscriptionId, View, Work,
     book::Book,
-    caps::LIST_PAGE_MAX,
+    caps::{LINKS_MAX, LIST_PAGE_MAX},
+    open_work::{Pass, marks::Marks},
     subscription::{Link, Subscription, Wake},
 };
 
-pub(super) fn view(subscription: &Subscription) -> View {
-    View {
-        config: subscription.config.clone(),
-        links: subscription.links.iter().map(|(path, link)| link_view(path, link)).collect(),
+/// The subscription with all streams that it follows, as far as one view holds: those that are at
+/// rest have no links, but watermarks.
+pub(super) async fn view(
+    log: &dyn Log,
+    marks: &Marks,
+    subscription: &Subscription,
+) -> Result<View, Unavailable> {
+    let config = &subscription.config;
+    let links = subscription.links.iter();
+    let mut links: BTreeMap<_, _> =
+        links.map(|(path, link)| (path.clone(), link_view(path, link))).collect();
+    let mut pass = config.pattern.clone().map(Pass::new);
+    while let Some(current) = &mut pass {
+        let page = current.page(log).await.map_err(unavailable)?;
+        for log::Listed { path, head } in page.streams {
+            let acked = marks.get(head.incarnation);
+            if acked.is_some() && config.covers(&path) && links.len() < LINKS_MAX {
+                let view = LinkView { path: path.clone(), kind: LinkKind::Glob, acked };
+                links.entry(path).or_insert(view);
+            }
+        }
+        if links.len() >= LINKS_MAX || !current.go_on(page.next) {
+            pass = None;
+        }
+    }
+    Ok(View {
+        config: config.clone(),
+        links: links.into_values().collect(),
         created_at: subscription.created_at,
         is_failing: subscription.is_failing(),
-    }
+    })
 }
 
 pub(super) fn page(book: &Book, after: Option<&SubscriptionId>, limit: usize) -> Page {

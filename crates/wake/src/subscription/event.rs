@@ -19,6 +19,8 @@ pub(crate) enum Event {
     Linked(Linked),
     /// A client does not name the stream any more.
     Unlinked(#[serde(with = "crate::text")] StreamPath),
+    /// A stream that the pattern found is at rest, or gone: from now on its watermark speaks for it.
+    Left(#[serde(with = "crate::text")] StreamPath),
     Woken(Wake),
     Acked(Vec<Ack>),
     /// The only wake has come so far; told before there could be several.
@@ -90,8 +92,10 @@ pub(crate) struct Task {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Stage {
-    /// The webhook is being called; the lease runs.
-    Calling { until: u64 },
+    /// The webhook is being called, or waits for its turn to be. The lease does not run before the
+    /// call is answered: however long the line is, no call is made twice. (Diaries may hold an
+    /// `until` from when it did.)
+    Calling {},
     /// A message in the wake stream asks for a worker.
     Offered,
     /// The call or the message failed, and is made again in its time.
@@ -130,11 +134,9 @@ impl Link {
         }
     }
 
-    /// True if more is known than was seen, so that it may have been seen long ago.
-    pub(crate) fn is_ahead_of(&self, sight: Sight) -> bool {
-        self.life > sight.life
-            || (self.life.is_none() || self.life == sight.life)
-                && self.tail.max(self.acked.unwrap_or_default()) > sight.tail
+    /// True if a watermark can speak for it: the pattern alone found it, and all is done.
+    pub(crate) fn is_at_rest(&self) -> bool {
+        !self.is_explicit && self.acked == Some(self.tail)
     }
 
     /// True if it holds messages that nobody has acknowledged.
@@ -154,9 +156,10 @@ impl Wake {
     /// When something is to be done about it even if nobody asks.
     pub(super) fn due_at(&self) -> Option<u64> {
         match self.stage {
-            Stage::Calling { until } | Stage::Held { until, .. } => Some(until),
+            Stage::Held { until, .. } => Some(until),
             Stage::Waiting { next_at } => Some(next_at),
-            Stage::Offered => None,
+            // Whoever calls tells how that ended.
+            Stage::Calling {} | Stage::Offered => None,
         }
     }
 
@@ -168,7 +171,7 @@ impl Wake {
         match stage {
             Stage::Waiting { .. } => self.failures = self.failures.saturating_add(1),
             Stage::Held { .. } => self.failures = 0,
-            Stage::Calling { .. } | Stage::Offered => {}
+            Stage::Calling {} | Stage::Offered => {}
         }
         self.stage = stage.clone();
     }

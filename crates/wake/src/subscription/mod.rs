@@ -19,7 +19,7 @@ mod queue;
 mod told;
 
 use std::{
-    collections::{BTreeMap, HashSet},
+    collections::{BTreeMap, HashMap, HashSet},
     time::Duration,
 };
 
@@ -128,12 +128,19 @@ impl Subscription {
         parts.into_iter().chain([Event::Is(Box::new(self))])
     }
 
-    /// Learns where a linked stream ends.
-    pub(crate) fn moved(&mut self, path: &StreamPath, tail: Offset) {
-        if let Some(link) = self.links.get_mut(path) {
-            link.tail = tail;
+    /// Learns where a linked stream ends, if it is the one that was seen.
+    pub(crate) fn moved(&mut self, path: &StreamPath, sight: Sight) {
+        if let Some(link) = self.links.get_mut(path)
+            && link.life == sight.life
+        {
+            link.tail = sight.tail;
         }
         self.weigh(path);
+    }
+
+    /// True if a wake is for this stream.
+    pub(crate) fn is_busy(&self, path: &StreamPath) -> bool {
+        self.busy.contains_key(path)
     }
 
     /// True while deliveries fail.
@@ -170,8 +177,14 @@ impl Subscription {
             Event::Is(subscription) => *self = (**subscription).clone(),
             Event::Part(_) | Event::Deleted => {}
             Event::Linked(Linked { path, link }) => {
-                let tail = self.links.get(path).map_or(link.tail, |known| known.tail);
+                // Of another life nothing is known that was known of the last.
+                let same = self.links.get(path).filter(|known| known.life == link.life);
+                let tail = same.map_or(link.tail, |known| known.tail);
                 self.links.insert(path.clone(), Link { tail, ..*link });
+                self.weigh(path);
+            }
+            Event::Left(path) => {
+                self.links.remove(path);
                 self.weigh(path);
             }
             Event::Unlinked(path) => {
@@ -239,21 +252,24 @@ impl Subscription {
         }
     }
 
-    /// What a sight of a stream means for its link: found by the pattern, it is linked, and what it
-    /// holds is work, for nobody has seen it. Made anew, all of it is new, and a wake that was for
-    /// the last one alone is over.
-    pub(crate) fn saw(&self, path: &StreamPath, sight: Sight) -> Vec<Event> {
+    /// What a sight of a stream means for its link, and for a wake that was for the last one alone.
+    /// Found by the pattern, a stream is linked as soon as it ends elsewhere than its watermark
+    /// says; all of one without a watermark is new. Made anew, it is another stream; one that is
+    /// gone, or empty, needs no link.
+    pub(crate) fn saw(&self, path: &StreamPath, sight: Sight, mark: Option<Offset>) -> Vec<Event> {
         let linked = |link| Event::Linked(Linked { path: path.clone(), link });
+        let is_empty = sight.tail == Offset::START;
         match self.links.get(path) {
-            None if self.config.covers(path) => {
-                let link = Link { is_matched: true, life: sight.life, ..Link::default() };
-                vec![linked(link)]
+            None if is_empty || mark == Some(sight.tail) || !self.config.covers(path) => Vec::new(),
+            None => {
+                let found = Link { is_matched: true, acked: mark, ..Link::default() };
+                vec![linked(Link { life: sight.life, ..found })]
             }
-            None => Vec::new(),
-            Some(link) if link.is_another(sight) => {
+            Some(link) if link.is_another(sight) || sight.life.is_none() && !link.is_explicit => {
                 let anew = Link { acked: None, tail: Offset::START, life: sight.life, ..*link };
-                let over = self.wake_for(path).map(|generation| Event::Over { generation });
-                over.into_iter().chain([linked(anew)]).collect()
+                let goes = is_empty && !link.is_explicit;
+                let event = if goes { Event::Left(path.clone()) } else { linked(anew) };
+                self.over_without(path).into_iter().chain([event]).collect()
             }
             Some(link) if link.life != sight.life => {
                 vec![linked(Link { life: sight.life, ..*link })]
@@ -262,23 +278,28 @@ impl Subscription {
         }
     }
 
-    /// The wake that is for this stream alone.
-    fn wake_for(&self, path: &StreamPath) -> Option<u64> {
-        match self.config.concurrency {
-            Concurrency::Stream => self.busy.get(path).copied(),
-            Concurrency::Subscription => None,
-        }
+    /// The end of the wake that was for this stream, if it was for no other that is still there.
+    fn over_without(&self, path: &StreamPath) -> Option<Event> {
+        let wake = self.busy.get(path).and_then(|generation| self.wakes.get(generation))?;
+        let mut others = wake.streams.iter().filter(|task| task.path != *path);
+        let is_over = others.all(|task| self.link_of(task).is_none());
+        is_over.then_some(Event::Over { generation: wake.generation })
     }
 
-    /// Links a stream that a client names; only what comes after its tail is work.
-    pub(crate) fn name(&self, path: &StreamPath, sight: Sight) -> Option<Event> {
+    /// Links a stream that a client names; only what comes after `acked` is work.
+    pub(crate) fn name(
+        &self,
+        path: &StreamPath,
+        sight: Sight,
+        acked: Option<Offset>,
+    ) -> Option<Event> {
         let link = match self.links.get(path) {
             Some(link) if link.is_explicit => return None,
             Some(link) => Link { is_explicit: true, ..*link },
             None => Link {
                 is_explicit: true,
                 is_matched: self.config.covers(path),
-                acked: Some(sight.tail),
+                acked,
                 life: sight.life,
                 tail: sight.tail,
             },
@@ -290,15 +311,14 @@ impl Subscription {
     /// if nothing else links it: nobody would ever be done with it.
     pub(crate) fn unname(&self, path: &StreamPath) -> Vec<Event> {
         let stays = self.links.get(path).is_some_and(|link| link.is_matched);
-        let wake = self.wake_for(path).filter(|_| !stays);
-        let over = wake.map(|generation| Event::Over { generation });
+        let over = if stays { None } else { self.over_without(path) };
         [Event::Unlinked(path.clone())].into_iter().chain(over).collect()
     }
 
     /// Calls to work that nobody was called to yet, as far as the config and the caps allow.
-    pub(crate) fn rouse(&self, mut id: impl FnMut() -> String, now: UnixMs) -> Vec<Event> {
+    pub(crate) fn rouse(&self, mut id: impl FnMut() -> String) -> Vec<Event> {
         let stage = match self.config.delivery {
-            Delivery::Webhook(_) => Stage::Calling { until: self.lease_from(now) },
+            Delivery::Webhook(_) => Stage::Calling {},
             Delivery::PullWake(_) => Stage::Offered,
         };
         let mut generation = self.generation;
@@ -354,10 +374,10 @@ impl Subscription {
         now: UnixMs,
     ) -> Result<Vec<Event>, ProgressError> {
         let wake = self.current(token, &progress.wake_id, progress.generation)?;
-        self.check_acks(wake, &progress.acks)?;
+        let acks = self.valid_acks(wake, &progress.acks)?;
         let mut events = Vec::with_capacity(2);
-        if !progress.acks.is_empty() {
-            events.push(Event::Acked(progress.acks.clone()));
+        if !acks.is_empty() {
+            events.push(Event::Acked(acks));
         }
         let generation = wake.generation;
         events.push(if progress.done {
@@ -396,25 +416,31 @@ impl Subscription {
         if is_it && is_at_work { Ok(wake) } else { Err(Fenced) }
     }
 
-    fn check_acks(&self, wake: &Wake, acks: &[Ack]) -> Result<(), InvalidAck> {
+    /// What is acknowledged of streams that are still there. What the wake asked for and is gone,
+    /// or was made anew, is of no use to acknowledge, and no fault of the worker.
+    fn valid_acks(&self, wake: &Wake, acks: &[Ack]) -> Result<Vec<Ack>, InvalidAck> {
+        let tasks: HashMap<_, _> = wake.streams.iter().map(|task| (&task.path, task)).collect();
+        let mut valid = Vec::with_capacity(acks.len());
         for ack in acks {
-            let task = wake.streams.iter().find(|task| task.path == ack.path);
-            let is_its_own = |link: &&Link| match (task, self.config.concurrency) {
-                // What was done to a stream before it was made anew is of no use now.
-                (Some(task), _) => task.is_of(link),
-                (None, Concurrency::Subscription) => true,
+            let task = tasks.get(&ack.path).copied();
+            let link = match (task, self.config.concurrency) {
+                (Some(task), _) => match self.link_of(task) {
+                    Some(link) => Some(link),
+                    None => continue,
+                },
+                (None, Concurrency::Subscription) => self.links.get(&ack.path),
                 // Another worker may be at any other stream.
-                (None, Concurrency::Stream) => false,
+                (None, Concurrency::Stream) => None,
             };
-            let link = self.links.get(&ack.path).filter(is_its_own);
             let fits = link.is_some_and(|link| {
                 ack.offset >= link.acked.unwrap_or_default() && ack.offset <= link.tail
             });
             if !fits {
                 return Err(InvalidAck { path: ack.path.clone(), offset: ack.offset });
             }
+            valid.push(ack.clone());
         }
-        Ok(())
+        Ok(valid)
     }
 
     /// Takes what the webhook answered, or whether the wake's message could be written. Nothing
@@ -435,8 +461,8 @@ impl Subscription {
             (Stage::Calling { .. } | Stage::Held { .. }, Reply::Done) => {
                 return vec![Event::Acked(self.all_done(wake)), Event::Over { generation }];
             }
-            (Stage::Calling { until }, Reply::Accepted) => {
-                Stage::Held { holder: None, until: *until }
+            (Stage::Calling {}, Reply::Accepted) => {
+                Stage::Held { holder: None, until: self.lease_from(now) }
             }
             (Stage::Calling { .. } | Stage::Offered, Reply::Failed) => {
                 Stage::Waiting { next_at: now.plus(pause(wake.failures, chance)).get() }
@@ -462,9 +488,7 @@ impl Subscription {
         let next = |wake: &Wake| {
             let generation = wake.generation;
             let stage = match (&wake.stage, &self.config.delivery) {
-                (Stage::Waiting { .. }, Delivery::Webhook(_)) => {
-                    Stage::Calling { until: self.lease_from(now) }
-                }
+                (Stage::Waiting { .. }, Delivery::Webhook(_)) => Stage::Calling {},
                 (Stage::Waiting { .. }, Delivery::PullWake(_)) => Stage::Offered,
                 (Stage::Calling { .. } | Stage::Held { .. } | Stage::Offered, _) => {
                     return Event::Over { generation };

@@ -42,9 +42,9 @@ fn by_stream(mut subscription: Subscription) -> Subscription {
 /// An append to `events/{name}`, as the engine takes it.
 fn append(subscription: &mut Subscription, name: &str, tail: u64) {
     let path = path(&format!("events/{name}"));
-    let events = subscription.saw(&path, sight(tail));
+    let events = subscription.saw(&path, sight(tail), None);
     events.iter().for_each(|event| subscription.apply(event));
-    subscription.moved(&path, at(tail));
+    subscription.moved(&path, sight(tail));
 }
 
 fn has_pending(subscription: &Subscription) -> bool {
@@ -52,13 +52,13 @@ fn has_pending(subscription: &Subscription) -> bool {
 }
 
 /// Wakes as many as there may be, by the ids `{id}`, `{id}'` and so on; how many there were.
-fn rouse(subscription: &mut Subscription, id: &str, now: UnixMs) -> usize {
+fn rouse(subscription: &mut Subscription, id: &str) -> usize {
     let mut next = id.to_owned();
     let name = || {
         let after = format!("{next}'");
         std::mem::replace(&mut next, after)
     };
-    let events = subscription.rouse(name, now);
+    let events = subscription.rouse(name);
     events.iter().for_each(|event| subscription.apply(event));
     events.len()
 }
@@ -102,11 +102,11 @@ fn report(subscription: &mut Subscription, progress: &Progress) -> Result<(), Pr
 #[test]
 fn one_wake_at_a_time() {
     let mut subscription = webhook();
-    assert_eq!(rouse(&mut subscription, "w1", NOW), 0);
+    assert_eq!(rouse(&mut subscription, "w1"), 0);
     append(&mut subscription, "a", 1);
-    assert_eq!(rouse(&mut subscription, "w1", NOW), 1);
+    assert_eq!(rouse(&mut subscription, "w1"), 1);
     append(&mut subscription, "b", 1);
-    assert_eq!(rouse(&mut subscription, "w2", NOW), 0);
+    assert_eq!(rouse(&mut subscription, "w2"), 0);
     assert_eq!(only(&subscription).streams.len(), 1);
 }
 
@@ -114,11 +114,11 @@ fn one_wake_at_a_time() {
 fn a_webhook_that_is_done_has_done_what_it_was_told_of() {
     let mut subscription = webhook();
     append(&mut subscription, "a", 2);
-    rouse(&mut subscription, "w1", NOW);
+    rouse(&mut subscription, "w1");
     append(&mut subscription, "a", 3);
     delivered(&mut subscription, "w1", Reply::Done, NOW);
     assert_eq!(subscription.links[&path("events/a")].acked, Some(at(2)));
-    assert_eq!(rouse(&mut subscription, "w2", NOW), 1, "what came meanwhile is work");
+    assert_eq!(rouse(&mut subscription, "w2"), 1, "what came meanwhile is work");
     assert_eq!(subscription.generation, 2);
 }
 
@@ -126,7 +126,7 @@ fn a_webhook_that_is_done_has_done_what_it_was_told_of() {
 fn a_webhook_that_called_back_before_it_answered_is_done_as_well() {
     let mut subscription = webhook();
     append(&mut subscription, "a", 5);
-    rouse(&mut subscription, "w1", NOW);
+    rouse(&mut subscription, "w1");
     append(&mut subscription, "a", 9);
     report(&mut subscription, &progress("w1", 1, &[("a", 7)], false)).unwrap();
     delivered(&mut subscription, "w1", Reply::Done, NOW);
@@ -139,7 +139,7 @@ fn a_webhook_that_called_back_before_it_answered_is_done_as_well() {
 fn acknowledgements_only_move_forward_and_within_the_stream() {
     let mut subscription = webhook();
     append(&mut subscription, "a", 5);
-    rouse(&mut subscription, "w1", NOW);
+    rouse(&mut subscription, "w1");
     report(&mut subscription, &progress("w1", 1, &[("a", 3)], false)).unwrap();
     for (name, position) in [("a", 2), ("a", 6), ("b", 0)] {
         let refused = report(&mut subscription, &progress("w1", 1, &[(name, position)], true));
@@ -154,7 +154,7 @@ fn one_wrong_acknowledgement_spoils_them_all() {
     let mut subscription = webhook();
     append(&mut subscription, "a", 5);
     append(&mut subscription, "b", 5);
-    rouse(&mut subscription, "w1", NOW);
+    rouse(&mut subscription, "w1");
     let before = subscription.clone();
     assert!(report(&mut subscription, &progress("w1", 1, &[("a", 3), ("b", 9)], true)).is_err());
     assert_eq!(subscription, before);
@@ -164,7 +164,7 @@ fn one_wrong_acknowledgement_spoils_them_all() {
 fn who_is_late_is_fenced() {
     let mut subscription = pull();
     append(&mut subscription, "a", 1);
-    rouse(&mut subscription, "w1", NOW);
+    rouse(&mut subscription, "w1");
     let early = report(&mut subscription, &progress("w1", 1, &[], false));
     assert!(matches!(early, Err(ProgressError::Fenced(_))), "nobody has claimed it");
     claim(&mut subscription, "one").unwrap();
@@ -175,7 +175,7 @@ fn who_is_late_is_fenced() {
     let later = NOW.plus(subscription.config.lease_ttl());
     assert_eq!(subscription.overdue(UnixMs::new(later.get() - 1)), []);
     subscription.overdue(later).iter().for_each(|event| subscription.apply(event));
-    assert_eq!(rouse(&mut subscription, "w2", later), 1);
+    assert_eq!(rouse(&mut subscription, "w2"), 1);
     for stale in [progress("w1", 1, &[], true), progress("w1", 2, &[], true)] {
         assert!(matches!(report(&mut subscription, &stale), Err(ProgressError::Fenced(_))));
     }
@@ -186,7 +186,7 @@ fn who_is_late_is_fenced() {
 fn a_heartbeat_extends_the_lease() {
     let mut subscription = pull();
     append(&mut subscription, "a", 1);
-    rouse(&mut subscription, "w1", NOW);
+    rouse(&mut subscription, "w1");
     claim(&mut subscription, "one").unwrap();
     let half = NOW.plus(subscription.config.lease_ttl() / 2);
     let events = subscription.report(1, &progress("w1", 1, &[], false), half);
@@ -202,7 +202,7 @@ fn a_heartbeat_extends_the_lease() {
 fn retries_double_and_keep_the_wake() {
     let mut subscription = webhook();
     append(&mut subscription, "a", 1);
-    rouse(&mut subscription, "w1", NOW);
+    rouse(&mut subscription, "w1");
     let mut now = NOW;
     for seconds in [1, 2, 4, 8, 16, 32, 60, 60] {
         delivered(&mut subscription, "w1", Reply::Failed, now);
@@ -223,14 +223,17 @@ fn a_stream_keeps_the_link_it_has_by_another_way() {
     let mut subscription = webhook();
     append(&mut subscription, "a", 1);
     let a = path("events/a");
-    subscription.name(&a, sight(9)).iter().for_each(|event| subscription.apply(event));
+    subscription.name(&a, sight(9), Some(at(9))).iter().for_each(|event| subscription.apply(event));
     assert_eq!(subscription.links[&a].acked, None, "it was linked already");
-    assert_eq!(subscription.name(&a, sight(9)), None);
+    assert_eq!(subscription.name(&a, sight(9), Some(at(9))), None);
     subscription.apply(&Event::Unlinked(a.clone()));
     assert!(subscription.links[&a].is_matched);
     let other = path("other");
-    subscription.name(&other, sight(3)).iter().for_each(|event| subscription.apply(event));
-    subscription.moved(&other, at(4));
+    subscription
+        .name(&other, sight(3), Some(at(3)))
+        .iter()
+        .for_each(|event| subscription.apply(event));
+    subscription.moved(&other, sight(4));
     assert!(has_pending(&subscription));
     subscription.apply(&Event::Unlinked(other.clone()));
     assert!(!subscription.links.contains_key(&other));
@@ -242,10 +245,10 @@ fn a_large_wake_comes_in_parts() {
     for n in 0..STREAMS_PER_WAKE_MAX + 1 {
         append(&mut subscription, &n.to_string(), 1);
     }
-    rouse(&mut subscription, "w1", NOW);
+    rouse(&mut subscription, "w1");
     assert_eq!(only(&subscription).streams.len(), STREAMS_PER_WAKE_MAX);
     delivered(&mut subscription, "w1", Reply::Done, NOW);
-    assert_eq!(rouse(&mut subscription, "w2", NOW), 1);
+    assert_eq!(rouse(&mut subscription, "w2"), 1);
     assert_eq!(only(&subscription).streams.len(), 1);
 }
 
@@ -254,13 +257,13 @@ fn a_stuck_stream_holds_no_other_back() {
     let mut subscription = by_stream(webhook());
     append(&mut subscription, "a", 1);
     append(&mut subscription, "b", 1);
-    assert_eq!(rouse(&mut subscription, "w1", NOW), 2);
+    assert_eq!(rouse(&mut subscription, "w1"), 2);
     delivered(&mut subscription, "w1", Reply::Failed, NOW);
     delivered(&mut subscription, "w1'", Reply::Done, NOW);
     assert!(subscription.is_failing());
     append(&mut subscription, "a", 2);
     append(&mut subscription, "b", 2);
-    assert_eq!(rouse(&mut subscription, "w2", NOW), 1, "a has its wake already");
+    assert_eq!(rouse(&mut subscription, "w2"), 1, "a has its wake already");
     let wakes: Vec<_> = subscription.wakes.values().collect();
     assert_eq!([&*wakes[0].id, &*wakes[1].id], ["w1", "w2"]);
     assert_eq!(wakes[1].streams, [Task { path: path("events/b"), tail: at(2), life: Some(1) }]);
@@ -272,7 +275,7 @@ fn each_worker_answers_for_its_own_stream() {
     let mut subscription = by_stream(pull());
     append(&mut subscription, "a", 1);
     append(&mut subscription, "b", 1);
-    rouse(&mut subscription, "w1", NOW);
+    rouse(&mut subscription, "w1");
     assert_eq!(claim(&mut subscription, "one").unwrap(), 1, "the oldest comes first");
     assert_eq!(claim(&mut subscription, "two").unwrap(), 2);
     let refused = claim(&mut subscription, "three").unwrap_err();
@@ -292,14 +295,14 @@ fn streams_wait_for_their_turn() {
     for n in 0..WAKES_MAX + 2 {
         append(&mut subscription, &format!("{:04}", 9999 - n), 1);
     }
-    assert_eq!(rouse(&mut subscription, "w", NOW), WAKES_MAX);
+    assert_eq!(rouse(&mut subscription, "w"), WAKES_MAX);
     let first = only_stream(&subscription, 1);
-    subscription.moved(&first, at(2));
+    subscription.moved(&first, sight(2));
     delivered(&mut subscription, "w", Reply::Done, NOW);
-    assert_eq!(rouse(&mut subscription, "x", NOW), 1);
+    assert_eq!(rouse(&mut subscription, "x"), 1);
     let next = subscription.generation;
     assert_ne!(only_stream(&subscription, next), first, "others came before its second turn");
-    assert_eq!(rouse(&mut subscription, "y", NOW), 0);
+    assert_eq!(rouse(&mut subscription, "y"), 0);
 }
 
 /// The stream that the wake of this generation is for.
@@ -311,10 +314,13 @@ fn only_stream(subscription: &Subscription, generation: u64) -> StreamPath {
 fn a_wake_ends_with_the_link_it_was_for() {
     let mut subscription = by_stream(pull());
     let other = path("other");
-    subscription.name(&other, sight(0)).iter().for_each(|event| subscription.apply(event));
-    subscription.moved(&other, at(1));
+    subscription
+        .name(&other, sight(0), Some(at(0)))
+        .iter()
+        .for_each(|event| subscription.apply(event));
+    subscription.moved(&other, sight(1));
     append(&mut subscription, "a", 1);
-    assert_eq!(rouse(&mut subscription, "w1", NOW), 2);
+    assert_eq!(rouse(&mut subscription, "w1"), 2);
     for stream in [other, path("events/a")] {
         let events = subscription.unname(&stream);
         events.iter().for_each(|event| subscription.apply(event));
@@ -327,25 +333,19 @@ fn a_stream_that_is_made_anew_is_all_work() {
     for mut subscription in [webhook(), by_stream(webhook())] {
         let (a, concurrency) = (path("events/a"), subscription.config.concurrency);
         append(&mut subscription, "a", 2);
-        rouse(&mut subscription, "w1", NOW);
+        rouse(&mut subscription, "w1");
         // As long as the last one was, and nobody has seen any of it.
         let anew = Sight { life: Some(2), ..sight(2) };
-        let events = subscription.saw(&a, anew);
+        let events = subscription.saw(&a, anew, None);
         events.iter().for_each(|event| subscription.apply(event));
-        subscription.moved(&a, at(2));
+        subscription.moved(&a, anew);
         let late = report(&mut subscription, &progress("w1", 1, &[("a", 2)], true));
-        match concurrency {
-            Concurrency::Subscription => {
-                assert!(matches!(late, Err(ProgressError::InvalidAck(_))));
-                delivered(&mut subscription, "w1", Reply::Done, NOW);
-            }
-            Concurrency::Stream => assert!(matches!(late, Err(ProgressError::Fenced(_)))),
-        }
+        assert!(matches!(late, Err(ProgressError::Fenced(_))), "{concurrency:?}");
         assert_eq!(subscription.links[&a].acked, None);
-        assert_eq!(rouse(&mut subscription, "w2", NOW), 1);
+        assert_eq!(rouse(&mut subscription, "w2"), 1);
         delivered(&mut subscription, "w2", Reply::Done, NOW);
         assert_eq!(subscription.links[&a].acked, Some(at(2)));
-        assert_eq!(subscription.saw(&a, anew), []);
+        assert_eq!(subscription.saw(&a, anew, None), []);
     }
 }
 
@@ -459,9 +459,9 @@ proptest! {
                     let path = path(&format!("events/{}", which % 3));
                     let tail = tails.entry(path.clone()).or_default();
                     *tail += 1;
-                    events.extend(subscription.saw(&path, sight(*tail)));
+                    events.extend(subscription.saw(&path, sight(*tail), None));
                     events.iter().for_each(|event| subscription.apply(event));
-                    subscription.moved(&path, at(*tail));
+                    subscription.moved(&path, sight(*tail));
                 }
                 Step::Later(ms) => now = now.plus(Duration::from_millis(u64::from(ms))),
                 _ => {}
@@ -469,7 +469,7 @@ proptest! {
             let more = events_of(&subscription, step, now);
             more.iter().for_each(|event| subscription.apply(event));
             let mut ids = (0..).map(|wake| format!("w{n}.{wake}"));
-            let roused = subscription.rouse(|| ids.next().unwrap(), now);
+            let roused = subscription.rouse(|| ids.next().unwrap());
             roused.iter().for_each(|event| subscription.apply(event));
             for event in events.iter().chain(&more).chain(&roused) {
                 let text = serde_json::to_string(event).unwrap();
@@ -485,11 +485,11 @@ proptest! {
             // A story that is told anew is the same one.
             let text = serde_json::to_string(&subscription).unwrap();
             let mut anew: Subscription = serde_json::from_str(&text).unwrap();
-            tails.iter().for_each(|(path, tail)| anew.moved(path, at(*tail)));
+            tails.iter().for_each(|(path, tail)| anew.moved(path, sight(*tail)));
             prop_assert_eq!(&anew, &subscription);
         }
         for (path, tail) in &tails {
-            told.moved(path, at(*tail));
+            told.moved(path, sight(*tail));
         }
         prop_assert_eq!(told, subscription);
     }
