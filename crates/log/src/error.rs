@@ -115,6 +115,21 @@ pub struct OffsetTrimmed {
     pub earliest: Offset,
 }
 
+/// Messages that were durable cannot be read any more: their bytes are damaged or missing.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error(
+    "the messages of {stream} from {from} up to {until} are damaged or missing on the disk; run \
+     headwater doctor, or read on from {until}"
+)]
+pub struct MessagesDamaged {
+    /// The stream that stores them: the one that was read, or one that it was forked from.
+    pub stream: String,
+    /// The first of them.
+    pub from: Offset,
+    /// What can be read again.
+    pub until: Offset,
+}
+
 /// The implementation lacks this.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("this log cannot {what}")]
@@ -142,6 +157,9 @@ pub enum Unavailable {
     /// A read failed.
     #[error("reading the disk failed: {0}")]
     Read(String),
+    /// Messages are damaged; other messages and other streams are not concerned.
+    #[error(transparent)]
+    Damaged(MessagesDamaged),
     /// The log is elsewhere, and no answer came: what was asked may have happened.
     #[error("the server did not answer: {0}")]
     Unreachable(String),

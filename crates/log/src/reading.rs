@@ -35,6 +35,12 @@ impl Collector {
         self.next
     }
 
+    /// True if there is something to answer with.
+    #[cfg(feature = "file")]
+    pub(crate) fn has_taken(&self) -> bool {
+        !self.runs.is_empty()
+    }
+
     /// Takes what fits of a stored run that covers [`Collector::next`], up to `end`.
     pub(crate) fn take(
         &mut self,

@@ -32,8 +32,11 @@ fn stream(name: &str) -> Address {
     name.parse::<StreamPath>().expect("a plain name").into()
 }
 
-fn fixture() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/format-1")
+/// The directories of earlier versions: one copy of everything, and two.
+const FIXTURES: [&str; 2] = ["format-1", "format-1-copies"];
+
+fn fixture(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures").join(name)
 }
 
 async fn open(dir: &Path) -> FileLog {
@@ -96,8 +99,12 @@ fn copy(from: &Path, to: &Path) {
 }
 
 fn scratch_copy() -> TempDir {
+    scratch_copy_of(FIXTURES[0])
+}
+
+fn scratch_copy_of(name: &str) -> TempDir {
     let dir = tempfile::tempdir().expect("a scratch directory");
-    copy(&fixture(), dir.path());
+    copy(&fixture(name), dir.path());
     dir
 }
 
@@ -114,9 +121,41 @@ fn newest_slot(dir: &Path) -> PathBuf {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn format_1_can_be_read() {
+    for name in FIXTURES {
+        let dir = scratch_copy_of(name);
+        let log = open(dir.path()).await;
+        check_filled(&log).await;
+        log.close().await;
+        let log = open(dir.path()).await;
+        check_filled(&log).await;
+        log.close().await;
+    }
+}
+
+/// Packs of the first version do not say what their streams are called.
+#[tokio::test(flavor = "multi_thread")]
+async fn messages_without_a_name_are_found_again_after_a_repair() {
     let dir = scratch_copy();
+    fs::remove_dir_all(dir.path().join("checkpoints")).expect("a directory");
+    let newest = newest_slot(dir.path());
+    for entry in fs::read_dir(dir.path().join("wal")).expect("a directory") {
+        let path = entry.expect("an entry").path();
+        if path != newest {
+            fs::remove_file(path).expect("a file");
+        }
+    }
+    let refused = FileLog::open(&Sys::real(), dir.path(), settings()).await;
+    assert!(matches!(refused, Err(OpenError::Damaged { .. })), "{refused:?}");
+    let done = doctor::repair(&Sys::real(), dir.path()).expect("it can be mended");
+    assert!(done.iter().any(|line| line.contains("lost+found/ID")), "{done:?}");
     let log = open(dir.path()).await;
-    check_filled(&log).await;
+    let page = log.list(log::List { prefix: "lost+found/".into(), ..log::List::default() }).await;
+    let mut messages = 0;
+    for listed in page.expect("a list").streams {
+        let chunk = log.read(&listed.path.into(), ReadFrom::Start, usize::MAX).await;
+        messages += chunk.expect("it can be read").messages().count();
+    }
+    assert_eq!(messages, 201);
     log.close().await;
 }
 

@@ -3,7 +3,8 @@
 //!
 //! A checkpoint is written while the log goes on. Each stream in it is as it was durable at some
 //! moment after the last segment the checkpoint covers, and says which change was its newest;
-//! recovery skips the changes that are in it already.
+//! recovery skips the changes that are in it already. It is written into two files, byte for byte
+//! the same: either is enough.
 //!
 //! ```text
 //! 0   magic u32 │ version u32 │ covered segment u32 │ owes u32 │ crc u32
@@ -11,16 +12,18 @@
 //!     trailer: length 0 u32 │ crc u32 │ entries u64 │ last id u64
 //! ```
 
-use std::{io, sync::Arc};
+use std::{collections::BTreeMap, io, path::PathBuf, sync::Arc};
 
 use bytes::Bytes;
 use sys::{File, UnixMs};
 
 use super::{
     codec::{Put, Take},
-    files::Files,
+    files::{Files, checkpoint_number, copy_file, remove_if_there},
+    open_error::OpenError,
     place::{Extent, FileId, Place},
     record::{self, Salt},
+    recovery::at,
     scan::Scan,
 };
 use crate::{
@@ -51,10 +54,10 @@ pub(super) enum Owes {
     Erase = 1,
 }
 
-/// Writes a checkpoint under a name that no recovery looks at.
+/// Writes the copies of a checkpoint under names that no recovery looks at.
 #[derive(Debug)]
 pub(super) struct CheckpointWriter {
-    file: Arc<dyn File>,
+    copies: [Arc<dyn File>; 2],
     salt: Salt,
     written: u64,
     buffer: Vec<u8>,
@@ -78,19 +81,17 @@ pub(super) struct Checkpoint {
 
 impl CheckpointWriter {
     pub(super) fn create(files: &Files, through: u32, owes: Owes, salt: Salt) -> io::Result<Self> {
-        let path = files.layout.unfinished_checkpoint();
-        match files.disk.remove(&path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
-        let file = files.disk.create(&path)?;
+        let [first, second] = files.layout.unfinished_checkpoint();
+        remove_if_there(files.disk.as_ref(), &first)?;
+        remove_if_there(files.disk.as_ref(), &second)?;
+        let copies = [files.disk.create(&first)?, files.disk.create(&second)?];
         let mut buffer = Vec::with_capacity(BUFFER_BYTES + 4096);
         buffer.put_u32(CHECKPOINT_MAGIC);
         buffer.put_u32(VERSION);
         buffer.put_u32(through);
         buffer.put_u32(owes as u32);
         buffer.put_u32(salt.checksum(&buffer));
-        Ok(Self { file, salt, written: 0, buffer, entries: 0 })
+        Ok(Self { copies, salt, written: 0, buffer, entries: 0 })
     }
 
     /// Adds a stream as [`encode_meta`] wrote it.
@@ -115,12 +116,12 @@ impl CheckpointWriter {
         self.buffer.put_u32(self.salt.checksum(&trailer));
         self.buffer.put(&trailer);
         self.flush()?;
-        self.file.sync()?;
+        self.copies.iter().try_for_each(|copy| copy.sync())?;
         Ok(WholeCheckpoint)
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.file.write_all_at(&self.buffer, self.written)?;
+        self.copies.iter().try_for_each(|copy| copy.write_all_at(&self.buffer, self.written))?;
         self.written += self.buffer.len() as u64;
         self.buffer.clear();
         Ok(())
@@ -128,25 +129,113 @@ impl CheckpointWriter {
 }
 
 impl WholeCheckpoint {
-    /// Gives it the name that recovery looks for.
+    /// Gives it the names that recovery looks for.
     ///
     /// # Errors
-    /// The name may or may not be durable then.
+    /// The names may or may not be durable then.
     pub(super) fn publish(self, files: &Files, number: u32) -> io::Result<()> {
         let layout = &files.layout;
-        files.disk.rename(&layout.unfinished_checkpoint(), &layout.checkpoint(number))?;
+        for (from, to) in layout.unfinished_checkpoint().iter().zip(layout.checkpoint(number)) {
+            files.disk.rename(from, &to)?;
+        }
         files.disk.sync_dir(&layout.checkpoints())
     }
 }
 
+/// The newest checkpoint of a log.
+#[derive(Debug)]
+pub(super) struct Newest {
+    pub(super) number: u32,
+    /// None if no copy is whole.
+    pub(super) checkpoint: Option<Checkpoint>,
+    /// The copies that are missing or damaged.
+    pub(super) broken: Vec<PathBuf>,
+}
+
+/// Reads the newest checkpoint; none if there is none.
+///
+/// An older one never stands in for it: segments that the newest covers may be gone.
+pub(super) fn newest(files: &Files, salt: Salt) -> Result<Option<Newest>, OpenError> {
+    let dir = files.layout.checkpoints();
+    let names = files.disk.list(&dir).map_err(at(&dir))?;
+    let Some(number) = names.iter().filter_map(|name| checkpoint_number(name)).max() else {
+        return Ok(None);
+    };
+    let mut newest = Newest { number, checkpoint: None, broken: Vec::new() };
+    for path in files.layout.checkpoint(number) {
+        let file = files.disk.open(&path);
+        let is_whole = match newest.checkpoint {
+            None => {
+                newest.checkpoint = file.and_then(|file| read(file, salt)).ok().flatten();
+                newest.checkpoint.is_some()
+            }
+            // It is taken in already: of the second copy only the checksums count.
+            Some(_) => {
+                file.and_then(|file| scan(file, salt, |_| true)).is_ok_and(|whole| whole.is_some())
+            }
+        };
+        if !is_whole {
+            newest.broken.push(path);
+        }
+    }
+    Ok(Some(newest))
+}
+
+/// The entries of a checkpoint up to the damage of each copy, and the newest id they speak of.
+pub(super) fn readable(files: &Files, salt: Salt, number: u32) -> (Vec<Entry>, Incarnation) {
+    let mut entries = BTreeMap::new();
+    let mut last_id = Incarnation(0);
+    for path in files.layout.checkpoint(number) {
+        let Ok(file) = files.disk.open(&path) else { continue };
+        let take = |body| entry(body).map(|entry| entries.insert(entry.id, entry)).is_some();
+        if let Ok(Some(frame)) = scan(file, salt, take) {
+            last_id = last_id.max(frame.last_id);
+        }
+    }
+    (entries.into_values().collect(), last_id)
+}
+
+/// Writes the copies of a checkpoint that are missing or damaged from the one that is whole.
+pub(super) fn complete(files: &Files, newest: &Newest) -> io::Result<()> {
+    let all = files.layout.checkpoint(newest.number);
+    let Some(whole) = all.iter().find(|path| !newest.broken.contains(path)) else { return Ok(()) };
+    let whole = files.disk.open(whole)?;
+    let [unfinished, _] = files.layout.unfinished_checkpoint();
+    for path in &newest.broken {
+        remove_if_there(files.disk.as_ref(), &unfinished)?;
+        copy_file(files.disk.as_ref(), whole.as_ref(), &unfinished)?;
+        files.disk.rename(&unfinished, path)?;
+    }
+    files.disk.sync_dir(&files.layout.checkpoints())
+}
+
 /// Reads a checkpoint; none if it is not whole.
 pub(super) fn read(file: Arc<dyn File>, salt: Salt) -> io::Result<Option<Checkpoint>> {
+    let mut entries = Vec::new();
+    let frame = scan(file, salt, |body| entry(body).map(|entry| entries.push(entry)).is_some())?;
+    Ok(frame.map(|Frame { through, owes, last_id }| Checkpoint { through, owes, last_id, entries }))
+}
+
+/// What a checkpoint says beside its entries.
+#[derive(Debug)]
+struct Frame {
+    through: u32,
+    owes: Owes,
+    last_id: Incarnation,
+}
+
+/// Hands each entry to `take`; none if the checkpoint is not whole, or an entry is refused.
+fn scan(
+    file: Arc<dyn File>,
+    salt: Salt,
+    mut take: impl FnMut(Bytes) -> bool,
+) -> io::Result<Option<Frame>> {
     let mut scan = Scan::new(file, 0)?;
     let header = scan.take(HEADER_BYTES)?.and_then(|bytes| header(&bytes, salt));
     let Some((through, owes)) = header else {
         return Ok(None);
     };
-    let mut entries = Vec::new();
+    let mut entries = 0;
     loop {
         let Some((length, crc)) = scan.take(8)?.and_then(|bytes| length_and_crc(&bytes)) else {
             return Ok(None);
@@ -157,13 +246,13 @@ pub(super) fn read(file: Arc<dyn File>, salt: Salt) -> io::Result<Option<Checkpo
         let body = scan.take(if length == 0 { 16 } else { length })?;
         let Some(body) = body.filter(|body| salt.checksum(body) == crc) else { return Ok(None) };
         if length == 0 {
-            let last_id = trailer(body).filter(|(count, _)| *count == entries.len() as u64);
-            return Ok(last_id.map(|(_, last_id)| Checkpoint { through, owes, last_id, entries }));
+            let last_id = trailer(body).filter(|(count, _)| *count == entries);
+            return Ok(last_id.map(|(_, last_id)| Frame { through, owes, last_id }));
         }
-        match entry(body) {
-            Some(entry) => entries.push(entry),
-            None => return Ok(None),
+        if !take(body) {
+            return Ok(None);
         }
+        entries += 1;
     }
 }
 
@@ -238,6 +327,13 @@ pub(super) fn encode_meta(id: Incarnation, meta: &Meta) -> Vec<u8> {
         bytes.put_u64(at.get());
     }
     bytes
+}
+
+/// A stream as [`encode_meta`] wrote it.
+pub(super) fn decode_meta(bytes: Bytes) -> Option<Meta> {
+    let mut take = Take::new(bytes);
+    let (_, meta) = take_meta(&mut take)?;
+    take.is_empty().then_some(meta)
 }
 
 fn take_meta(take: &mut Take) -> Option<(Incarnation, Meta)> {

@@ -14,6 +14,10 @@ use super::place::FileId;
 
 /// Packs kept open for reading, however many there are.
 const OPEN_PACKS_MAX: usize = 64;
+/// What the names of the two copies of a checkpoint end with.
+const CHECKPOINT_ENDINGS: [&str; 2] = [".checkpoint", ".copy"];
+/// Copied at a time.
+const COPY_BYTES: usize = 1024 * 1024;
 
 /// Where things are in a data directory.
 #[derive(Clone, Debug)]
@@ -50,8 +54,14 @@ impl Layout {
         self.root.join("LOCK")
     }
 
-    pub(super) fn format(&self) -> PathBuf {
-        self.root.join("FORMAT")
+    /// The two copies of the format file.
+    pub(super) fn formats(&self) -> [PathBuf; 2] {
+        [self.root.join("FORMAT"), self.root.join("FORMAT.copy")]
+    }
+
+    /// What a repair has set aside.
+    pub(super) fn lost_and_found(&self) -> PathBuf {
+        self.root.join("lost+found")
     }
 
     pub(super) fn wal(&self) -> PathBuf {
@@ -75,14 +85,44 @@ impl Layout {
         self.root.join("checkpoints")
     }
 
-    pub(super) fn checkpoint(&self, number: u32) -> PathBuf {
-        self.checkpoints().join(format!("{number:010}.checkpoint"))
+    /// The two copies of a checkpoint.
+    pub(super) fn checkpoint(&self, number: u32) -> [PathBuf; 2] {
+        CHECKPOINT_ENDINGS.map(|ending| self.checkpoints().join(format!("{number:010}{ending}")))
     }
 
-    /// What a checkpoint is called until it is whole.
-    pub(super) fn unfinished_checkpoint(&self) -> PathBuf {
-        self.checkpoints().join("unfinished")
+    /// What the copies of a checkpoint are called until they are whole.
+    pub(super) fn unfinished_checkpoint(&self) -> [PathBuf; 2] {
+        ["unfinished", "unfinished.copy"].map(|name| self.checkpoints().join(name))
     }
+}
+
+/// The number of the checkpoint that a file of this name is a copy of.
+pub(super) fn checkpoint_number(name: &str) -> Option<u32> {
+    CHECKPOINT_ENDINGS.iter().find_map(|ending| number_in(name, "", ending))
+}
+
+/// Removes a file, if it is there.
+pub(super) fn remove_if_there(disk: &dyn Disk, path: &Path) -> io::Result<()> {
+    match disk.remove(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        done => done,
+    }
+}
+
+/// Copies a file under a new name, and makes its bytes durable, though not yet the name.
+pub(super) fn copy_file(disk: &dyn Disk, from: &dyn File, to: &Path) -> io::Result<u64> {
+    let copy = disk.create(to)?;
+    let length = from.len()?;
+    let mut window = vec![0; COPY_BYTES];
+    let mut at = 0;
+    while at < length {
+        let step = window.len().min(usize::try_from(length - at).unwrap_or(usize::MAX));
+        from.read_exact_at(&mut window[..step], at)?;
+        copy.write_all_at(&window[..step], at)?;
+        at += step as u64;
+    }
+    copy.sync()?;
+    Ok(length)
 }
 
 /// The number in a file name of the given shape.

@@ -22,6 +22,7 @@ mod codec;
 mod committer;
 pub mod doctor;
 mod files;
+mod format;
 #[cfg(fuzzing)]
 pub mod fuzzing;
 mod hot;
@@ -30,6 +31,7 @@ mod pack;
 mod place;
 mod reader;
 mod record;
+mod records;
 mod recovery;
 mod regroup;
 mod scan;

@@ -13,7 +13,7 @@ use super::{
     stream::{Parent, Stream},
 };
 use crate::{
-    OffsetUnknown, ReadError, Unavailable,
+    MessagesDamaged, OffsetUnknown, ReadError, Unavailable,
     reading::{Appetite, Collector},
 };
 
@@ -45,10 +45,17 @@ struct Part {
     end: Offset,
 }
 
+/// What a read came to.
+enum Outcome {
+    Done(Result<(Vec<Messages>, Offset), ReadError>),
+    /// The first message cannot be read.
+    Missed(Missed),
+}
+
 /// Why a record could not be read.
 enum Missed {
     /// It stands elsewhere by now, or its bytes are damaged.
-    Moved,
+    Moved(MessagesDamaged),
     Io(io::Error),
 }
 
@@ -78,7 +85,11 @@ impl Reader {
                 break;
             }
         }
-        Warm::Whole(finish(collector, tail))
+        match collector.has_taken() || collector.next().position >= tail.position {
+            true => Warm::Whole(finish(collector, tail)),
+            // There are messages, but no extent that says where.
+            false => Warm::NeedsDisk,
+        }
     }
 
     /// Reads from memory and disk.
@@ -89,19 +100,21 @@ impl Reader {
         tail: Offset,
         bytes_max: usize,
     ) -> Result<(Vec<Messages>, Offset), ReadError> {
-        let mut failure = None;
-        for _ in 0..ATTEMPTS_MAX {
+        let mut attempts = ATTEMPTS_MAX;
+        loop {
             stream.check_kept(start)?;
+            attempts -= 1;
             match self.try_read(stream, start, tail, bytes_max) {
-                Ok(found) => return found,
-                Err(missed) => failure = Some(missed),
+                Outcome::Done(found) => return found,
+                Outcome::Missed(_) if attempts > 0 => {}
+                Outcome::Missed(Missed::Io(error)) => {
+                    return Err(Unavailable::Read(error.to_string()).into());
+                }
+                Outcome::Missed(Missed::Moved(lost)) => {
+                    return Err(Unavailable::Damaged(lost).into());
+                }
             }
         }
-        let why = match failure {
-            Some(Missed::Io(error)) => error.to_string(),
-            _ => format!("a record of {} is damaged; run headwater doctor", stream.address),
-        };
-        Err(Unavailable::Read(why).into())
     }
 
     /// The messages of one extent.
@@ -119,47 +132,94 @@ impl Reader {
         }
     }
 
+    /// What is left of the bytes of a record, with zeros for those past the end of its file.
+    pub(super) fn bytes_left(&self, extent: &Extent) -> io::Result<Bytes> {
+        let file = self.files.get(extent.place.file)?;
+        let mut bytes = BytesMut::zeroed(extent.length as usize);
+        let mut done = 0;
+        while done < bytes.len() {
+            match file.read_at(&mut bytes[done..], u64::from(extent.place.offset) + done as u64)? {
+                0 => break,
+                count => done += count,
+            }
+        }
+        Ok(bytes.freeze())
+    }
+
+    /// Reads up to the first record that cannot be read.
     fn try_read(
         &self,
         stream: &Arc<Stream>,
         start: Offset,
         tail: Offset,
         bytes_max: usize,
-    ) -> Result<Result<(Vec<Messages>, Offset), ReadError>, Missed> {
+    ) -> Outcome {
         let mut collector = Collector::new(start, bytes_max);
         for part in parts(stream, start, tail, bytes_max) {
             for span in spans(&part.extents) {
-                let bytes = self.span_bytes(span)?;
+                let whole = self.span_bytes(span);
                 for extent in span {
-                    let at = (extent.place.offset - span[0].place.offset) as usize;
-                    let record = bytes.slice(at..at + extent.length as usize);
-                    let record = record::read(&record, self.salt);
-                    match take(&mut collector, &part, extent, record) {
+                    let record = match &whole {
+                        Ok(bytes) => Ok(within(bytes, span[0].place, extent)),
+                        // Of a file that was cut, the records before the cut can be read.
+                        Err(_) => self.read_span(extent.place, u64::from(extent.length)),
+                    };
+                    let taken = match record {
+                        Ok(bytes) => {
+                            take(&mut collector, &part, extent, record::read(&bytes, self.salt))
+                        }
+                        Err(_) if collector.has_taken() => return done(collector, tail),
+                        Err(error) => return Outcome::Missed(missed(error, &part, &collector)),
+                    };
+                    match taken {
                         Ok(Appetite::More) => {}
-                        Ok(Appetite::Full) => return Ok(finish(collector, tail)),
-                        Err(Failed::Moved) => return Err(Missed::Moved),
-                        Err(Failed::Unknown(fact)) => return Ok(Err(fact.into())),
+                        Ok(Appetite::Full) => return done(collector, tail),
+                        Err(Failed::Moved) if collector.has_taken() => {
+                            return done(collector, tail);
+                        }
+                        Err(Failed::Moved) => {
+                            return Outcome::Missed(Missed::Moved(lost(&part, &collector)));
+                        }
+                        Err(Failed::Unknown(fact)) => return Outcome::Done(Err(fact.into())),
                     }
                 }
             }
             if collector.next() < part.end {
+                if !collector.has_taken() && collector.next().position < part.end.position {
+                    return self.explain(part, collector);
+                }
                 break;
             }
         }
-        Ok(finish(collector, tail))
+        done(collector, tail)
     }
 
-    fn span_bytes(&self, span: &[Extent]) -> Result<Bytes, Missed> {
+    /// Why a read found no extent to begin with: its offset is none of the stream's, or there are
+    /// no messages where there should be some.
+    fn explain(&self, part: Part, mut collector: Collector) -> Outcome {
+        let from = collector.next();
+        let extents = part.stream.extents_between(from, part.end, u64::MAX);
+        let record = extents.first().and_then(|extent| {
+            let bytes = self.read_span(extent.place, u64::from(extent.length)).ok()?;
+            Some(take(&mut collector, &part, extent, record::read(&bytes, self.salt)))
+        });
+        match record {
+            Some(Ok(_)) => Outcome::Done(Err(OffsetUnknown(from).into())),
+            Some(Err(Failed::Unknown(fact))) => Outcome::Done(Err(fact.into())),
+            Some(Err(Failed::Moved)) | None => {
+                Outcome::Missed(Missed::Moved(lost(&part, &collector)))
+            }
+        }
+    }
+
+    fn span_bytes(&self, span: &[Extent]) -> io::Result<Bytes> {
         let (first, last) = (span[0], span[span.len() - 1]);
         if let ([only], Some(bytes)) = (span, self.hot.get(first.place, first.length)) {
             debug_assert_eq!(only.length as usize, bytes.len());
             return Ok(bytes);
         }
         let length = last.place.end(last.length) - u64::from(first.place.offset);
-        self.read_span(first.place, length).map_err(|error| match error.kind() {
-            io::ErrorKind::NotFound | io::ErrorKind::UnexpectedEof => Missed::Moved,
-            _ => Missed::Io(error),
-        })
+        self.read_span(first.place, length)
     }
 
     fn read_span(&self, place: Place, length: u64) -> io::Result<Bytes> {
@@ -182,14 +242,45 @@ fn take(
     record: Option<Record>,
 ) -> Result<Appetite, Failed> {
     let record = record.filter(|record| record.id() == part.stream.id).ok_or(Failed::Moved)?;
-    match record.messages() {
-        // Extents before the reader's place may be gone by now.
-        Some((start, _)) if start > collector.next() => Err(Failed::Moved),
-        Some((start, messages)) if start == extent.start => {
-            collector.take(start, messages, part.end).map_err(Failed::Unknown)
-        }
-        _ => Err(Failed::Moved),
+    let Some((start, messages)) = record.messages().filter(|found| found.0 == extent.start) else {
+        return Err(Failed::Moved);
+    };
+    let next = collector.next();
+    let end = start.after(messages.len() as u64, messages.data().len() as u64);
+    // Extents before the reader's place may be gone by now, and those that follow may be missing.
+    if start.position > next.position || end.position < next.position || end == next {
+        return Err(Failed::Moved);
     }
+    if start > next {
+        return Err(Failed::Unknown(OffsetUnknown(next)));
+    }
+    collector.take(start, messages, part.end).map_err(Failed::Unknown)
+}
+
+/// The bytes of a record within those of its span.
+fn within(span: &Bytes, start: Place, extent: &Extent) -> Bytes {
+    let at = (extent.place.offset - start.offset) as usize;
+    span.slice(at..at + extent.length as usize)
+}
+
+fn done(collector: Collector, tail: Offset) -> Outcome {
+    Outcome::Done(finish(collector, tail))
+}
+
+fn missed(error: io::Error, part: &Part, collector: &Collector) -> Missed {
+    match error.kind() {
+        io::ErrorKind::NotFound | io::ErrorKind::UnexpectedEof => {
+            Missed::Moved(lost(part, collector))
+        }
+        _ => Missed::Io(error),
+    }
+}
+
+/// The messages from where a reader stands up to the next record.
+fn lost(part: &Part, collector: &Collector) -> MessagesDamaged {
+    let from = collector.next();
+    let until = part.stream.extent_after(from).unwrap_or(part.end).min(part.end);
+    MessagesDamaged { stream: part.stream.address.to_string(), from, until }
 }
 
 fn finish(collector: Collector, tail: Offset) -> Result<(Vec<Messages>, Offset), ReadError> {

@@ -43,6 +43,12 @@ pub(super) enum Record {
         start: Offset,
         messages: Messages,
     },
+    /// A stream as a checkpoint holds it, beside its regrouped messages: a checkpoint can be made
+    /// again from packs.
+    Stream {
+        id: Incarnation,
+        meta: Bytes,
+    },
 }
 
 impl Salt {
@@ -62,6 +68,7 @@ mod kind {
     pub(super) const RETIRE: u8 = 5;
     pub(super) const DROP: u8 = 6;
     pub(super) const DATA: u8 = 7;
+    pub(super) const STREAM: u8 = 8;
 }
 
 /// Writes a change at the end of `buffer`.
@@ -90,6 +97,19 @@ pub(super) fn write_data(
     put_offset(buffer, start);
     put_messages(buffer, messages);
     finish(buffer, salt, begun);
+}
+
+/// Writes a stream, as a checkpoint holds it, at the end of `buffer`.
+pub(super) fn write_stream(buffer: &mut Vec<u8>, salt: Salt, id: Incarnation, meta: &[u8]) {
+    let begun = begin(buffer, kind::STREAM, id);
+    buffer.put(meta);
+    finish(buffer, salt, begun);
+}
+
+/// A quick look: true for every record that is longer than its head, and for little else.
+pub(super) fn may_be_record(bytes: &[u8]) -> bool {
+    let kind_and_flags = bytes.get(8..12).unwrap_or_default();
+    matches!(kind_and_flags, [kind::CREATE..=kind::STREAM, 0, 0, 0]) && length(bytes).is_some()
 }
 
 /// The length of the record at the front of `bytes`, if it can be one.
@@ -130,6 +150,7 @@ pub(super) fn decode(bytes: &Bytes) -> Option<Record> {
             let start = take_offset(&mut take)?;
             Record::Data { id, start, messages: take_messages(&mut take)? }
         }
+        kind::STREAM => Record::Stream { id, meta: take.rest() },
         _ => return None,
     };
     take.is_empty().then_some(record)
@@ -140,7 +161,7 @@ impl Record {
     pub(super) fn id(&self) -> Incarnation {
         match self {
             Self::Change(change) => change.id(),
-            Self::Data { id, .. } => *id,
+            Self::Data { id, .. } | Self::Stream { id, .. } => *id,
         }
     }
 
@@ -149,6 +170,7 @@ impl Record {
         match self {
             Self::Change(change) => change.messages(),
             Self::Data { start, messages, .. } => Some((*start, messages)),
+            Self::Stream { .. } => None,
         }
     }
 }

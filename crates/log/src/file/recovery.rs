@@ -3,7 +3,9 @@
 //! Recovery loads the newest checkpoint and applies the frames after it. The frames must follow
 //! each other without a gap: the first that is not whole is the torn end of the log if nothing
 //! valid was written after it, and damage if something was. A torn end was never acknowledged and
-//! is overwritten; damage is refused, and left for `headwater doctor` to explain.
+//! is overwritten; damage is refused, and left for `headwater doctor` to explain. A pack that is
+//! damaged or gone refuses only the reads of its messages. Nothing is removed unless what stays is
+//! known to hold all of it.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -16,12 +18,15 @@ use bytes::Bytes;
 use sys::{Disk, File, Sys, disk::Lock};
 
 use super::{
-    checkpoint::{self, Checkpoint, Owes},
-    files::{Files, Layout, number_in},
-    open_error::{FORMAT_LINE, OpenError},
+    checkpoint::{self, Checkpoint, Newest, Owes},
+    files::{Files, Layout, checkpoint_number, number_in},
+    format,
+    open_error::OpenError,
+    pack::{PackUse, Packs},
     place::{Extent, FileId, Place},
     record::{Record, Salt},
-    regroup::{Job, PackUse, SPARES_MAX},
+    records::Records,
+    regroup::{Job, SPARES_MAX},
     scan::Scan,
     segment::{
         self, FRAME_ALIGNMENT, FRAME_HEADER_BYTES, FrameHeader, SEGMENT_HEADER_BYTES, SegmentHeader,
@@ -59,13 +64,14 @@ pub(super) fn open(sys: &Sys, dir: &Path, settings: &Settings) -> Result<Recover
     let salt = read_or_write_format(sys, &layout)?;
     let files = Arc::new(Files::new(disk, layout));
     let mut recovery = Recovery::new(files.clone(), salt);
-    let next_checkpoint = recovery.load_checkpoint()?;
+    let newest = recovery.load_checkpoint()?;
     let (segments, spare) = recovery.find_segments()?;
     let segments = recovery.replay(segments)?;
     recovery.check()?;
+    let packs = recovery.survey_packs()?;
     recovery.settle(&segments)?;
-    recovery.forget_other_checkpoints(next_checkpoint)?;
-    let (packs, next_pack) = recovery.keep_live_packs()?;
+    recovery.forget_other_checkpoints(newest.as_ref())?;
+    packs.remove_superfluous(&files)?;
     let unfinished = recovery.unfinished;
     let spare = recovery.usable(settings, spare)?;
     let wal = recovery.into_wal(settings, segments, spare)?;
@@ -76,9 +82,9 @@ pub(super) fn open(sys: &Sys, dir: &Path, settings: &Settings) -> Result<Recover
         state: wal.1,
         registry: wal.2,
         wal: wal.0,
-        packs,
-        next_pack,
-        next_checkpoint,
+        next_pack: packs.next(),
+        packs: packs.in_use,
+        next_checkpoint: newest.map_or(0, |newest| newest.number + 1),
         unfinished,
     })
 }
@@ -132,33 +138,37 @@ impl Recovery {
         }
     }
 
-    /// Loads the newest checkpoint; the number for the next one.
-    pub(super) fn load_checkpoint(&mut self) -> Result<u32, OpenError> {
-        let dir = self.files.layout.checkpoints();
-        let names = self.files.disk.list(&dir).map_err(at(&dir))?;
-        let numbers = names.iter().filter_map(|name| number_in(name, "", ".checkpoint"));
-        let Some(newest) = numbers.max() else { return Ok(0) };
-        let path = self.files.layout.checkpoint(newest);
-        let file = self.files.disk.open(&path).map_err(at(&path))?;
-        let checkpoint = checkpoint::read(file, self.salt).map_err(at(&path))?;
-        self.take_in(checkpoint.ok_or(OpenError::Damaged {
-            path: path.clone(),
+    /// Loads the newest checkpoint; which it is, and how its copies are.
+    pub(super) fn load_checkpoint(&mut self) -> Result<Option<Newest>, OpenError> {
+        let Some(mut newest) = checkpoint::newest(&self.files, self.salt)? else {
+            return Ok(None);
+        };
+        let checkpoint = newest.checkpoint.take().ok_or_else(|| OpenError::Damaged {
+            path: self.files.layout.checkpoint(newest.number)[0].clone(),
             offset: 0,
-            what: "the checkpoint is not whole",
-        })?);
-        Ok(newest + 1)
+            what: "no copy of the checkpoint is whole",
+        })?;
+        self.take_in(checkpoint);
+        Ok(Some(newest))
     }
 
-    /// Removes what a newer checkpoint has replaced, and what was never finished.
-    fn forget_other_checkpoints(&self, next: u32) -> Result<(), OpenError> {
+    /// Removes what a newer checkpoint has replaced, and what was never finished; makes the copies
+    /// of the newest whole.
+    fn forget_other_checkpoints(&self, newest: Option<&Newest>) -> Result<(), OpenError> {
         let dir = self.files.layout.checkpoints();
-        let newest = next.checked_sub(1).map(|newest| self.files.layout.checkpoint(newest));
         // After a failed sync its name may be in memory only, and what it replaced is about to go.
         self.files.disk.sync_dir(&dir).map_err(at(&dir))?;
         for name in self.files.disk.list(&dir).map_err(at(&dir))? {
-            if Some(dir.join(&name)) != newest {
+            let number = checkpoint_number(&name);
+            if number.is_none() || number != newest.map(|newest| newest.number) {
                 self.files.disk.remove(&dir.join(&name)).map_err(at(&dir))?;
             }
+        }
+        if let Some(newest) = newest
+            && let Err(error) = checkpoint::complete(&self.files, newest)
+        {
+            // One copy is enough to go on, and the next checkpoint has two again.
+            tracing::warn!(%error, "the second copy of the checkpoint could not be written");
         }
         Ok(())
     }
@@ -205,6 +215,9 @@ impl Recovery {
     /// The segments after the checkpoint, in order, and the files that hold none.
     pub(super) fn find_segments(&self) -> Result<Slots, OpenError> {
         let ((segments, mut spare), mut headless) = self.survey()?;
+        if self.last_id.is_none() && segments.first().is_some_and(|(first, _)| first.number > 1) {
+            return Err(self.no_checkpoint());
+        }
         for (expected, (header, slot)) in (self.through + 1..).zip(&segments) {
             if header.number != expected {
                 let what = "a segment before this one is missing";
@@ -274,13 +287,9 @@ impl Recovery {
 
     /// Applies the frames of a segment up to the first that is not whole; where that is.
     fn replay_segment(&mut self, number: u32, slot: &Slot) -> Result<u32, OpenError> {
-        let path = self.files.layout.slot(slot.number);
-        let mut scan =
-            Scan::new(slot.file.clone(), SEGMENT_HEADER_BYTES as u64).map_err(at(&path))?;
         self.last_frame = None;
-        while let Some((offset, frame, records)) =
-            next_frame(&mut scan, number, self.salt).map_err(at(&path))?
-        {
+        let path = self.files.layout.slot(slot.number);
+        each_frame(slot, &path, number, self.salt, |offset, frame, records| {
             self.last_frame = Some((offset, frame));
             for (record_at, length, record) in records {
                 let place = Place { file: FileId::Segment(number), offset: offset + record_at };
@@ -292,8 +301,8 @@ impl Recovery {
                     return Err(self.damaged(slot, place.offset, what));
                 }
             }
-        }
-        Ok(u32::try_from(scan.at()).expect("segments are bounded"))
+            Ok(())
+        })
     }
 
     /// Takes a change in; false if it cannot follow on what is known.
@@ -343,7 +352,12 @@ impl Recovery {
     }
 
     /// A whole frame after the end means that the end is a hole.
-    fn check_nothing_follows(&self, number: u32, slot: &Slot, end: u32) -> Result<(), OpenError> {
+    pub(super) fn check_nothing_follows(
+        &self,
+        number: u32,
+        slot: &Slot,
+        end: u32,
+    ) -> Result<(), OpenError> {
         if self.find_frame(number, slot, u64::from(end) + FRAME_ALIGNMENT as u64)? {
             return Err(self.damaged(slot, end, "a frame is torn, and another follows it"));
         }
@@ -400,31 +414,49 @@ impl Recovery {
         Ok(())
     }
 
-    /// Removes packs that no checkpoint speaks of; those that stay, and a number for the next.
-    fn keep_live_packs(&self) -> Result<(BTreeMap<u32, PackUse>, u32), OpenError> {
-        let dir = self.files.layout.packs();
-        let mut packs = BTreeMap::new();
-        let mut next_pack = 0;
-        for name in self.files.disk.list(&dir).map_err(at(&dir))? {
-            let Some(number) = number_in(&name, "", ".pack") else { continue };
-            let path = self.files.layout.pack(number);
-            next_pack = next_pack.max(number + 1);
-            match self.live.get(&number) {
-                Some(live) => {
-                    let file = self.files.disk.open(&path).map_err(at(&path))?;
-                    let bytes = file.len().map_err(at(&path))?;
-                    packs.insert(number, PackUse { bytes, live: *live });
-                }
-                None => self.files.disk.remove(&path).map_err(at(&path))?,
+    /// Looks at the packs there are, and at those that the checkpoint speaks of.
+    ///
+    /// # Errors
+    /// If a pack holds messages that are nowhere else, and no checkpoint speaks of it.
+    pub(super) fn survey_packs(&self) -> Result<Packs, OpenError> {
+        let packs = Packs::survey(&self.files, self.salt, &self.live)?;
+        for number in &packs.missing {
+            let path = self.files.layout.pack(*number);
+            tracing::error!(path = %path.display(), "a pack is missing: its messages are refused");
+        }
+        for number in &packs.superfluous {
+            if !self.holds_all_of(*number)? {
+                return Err(self.no_checkpoint());
             }
         }
-        match self.live.keys().find(|pack| !packs.contains_key(pack)) {
-            None => Ok((packs, next_pack)),
-            Some(missing) => Err(OpenError::Damaged {
-                path: self.files.layout.pack(*missing),
-                offset: 0,
-                what: "the pack is missing",
-            }),
+        Ok(packs)
+    }
+
+    /// True if every message of a pack is in the log without it, or gone for good.
+    fn holds_all_of(&self, number: u32) -> Result<bool, OpenError> {
+        let path = self.files.layout.pack(number);
+        let file = self.files.disk.open(&path).map_err(at(&path))?;
+        let mut records = Records::new(file, self.salt).map_err(at(&path))?;
+        while let Some(found) = records.next().map_err(at(&path))? {
+            let id = found.record.id();
+            let Some((start, messages)) = found.record.messages() else { continue };
+            let end = start.position.get() + messages.len() as u64;
+            let is_held = match self.state.table.get(id) {
+                Some(meta) => end <= meta.tail.position.get(),
+                None => id <= self.state.table.last_id(),
+            };
+            if !is_held {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    fn no_checkpoint(&self) -> OpenError {
+        OpenError::Damaged {
+            path: self.files.layout.checkpoints(),
+            offset: 0,
+            what: "the checkpoint that packs and segments belong to is missing",
         }
     }
 
@@ -474,7 +506,27 @@ impl Recovery {
     }
 }
 
-type Frame = (u32, Bytes, Vec<(u32, u32, Record)>);
+/// The records of a frame: where each stands in it, its length, and what it says.
+pub(super) type FrameRecords = Vec<(u32, u32, Record)>;
+
+type Frame = (u32, Bytes, FrameRecords);
+
+/// Hands on the frames of a segment up to the first that is not whole; where that is.
+pub(super) fn each_frame(
+    slot: &Slot,
+    path: &Path,
+    number: u32,
+    salt: Salt,
+    mut take: impl FnMut(u32, Bytes, FrameRecords) -> Result<(), OpenError>,
+) -> Result<u32, OpenError> {
+    let mut scan = Scan::new(slot.file.clone(), SEGMENT_HEADER_BYTES as u64).map_err(at(path))?;
+    while let Some((offset, frame, records)) =
+        next_frame(&mut scan, number, salt).map_err(at(path))?
+    {
+        take(offset, frame, records)?;
+    }
+    Ok(u32::try_from(scan.at()).expect("segments are bounded"))
+}
 
 /// The frame that begins here, if it is whole, and moves past it.
 fn next_frame(scan: &mut Scan, segment: u32, salt: Salt) -> io::Result<Option<Frame>> {
@@ -516,56 +568,27 @@ fn make_directories(disk: &dyn Disk, layout: &Layout) -> io::Result<()> {
 
 /// The format file comes first: whatever else is there was written after it was durable.
 fn read_or_write_format(sys: &Sys, layout: &Layout) -> Result<Salt, OpenError> {
-    let path = layout.format();
-    match sys.disk.open(&path) {
-        Ok(file) => read_format(file.as_ref(), &path),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            check_unused(sys, layout)?;
-            write_format(sys, layout).map_err(at(&path))
-        }
-        Err(error) => Err(at(&path)(error)),
+    let [path, _] = layout.formats();
+    let Some(format) = format::read(sys.disk.as_ref(), layout)? else {
+        check_unused(sys, layout)?;
+        return format::make(sys, layout).map_err(at(&path));
+    };
+    if let Err(error) = format::complete(sys.disk.as_ref(), layout, format) {
+        // One copy is enough to go on.
+        tracing::warn!(%error, "the second copy of the format file could not be written");
     }
+    Ok(format.salt)
 }
 
 fn check_unused(sys: &Sys, layout: &Layout) -> Result<(), OpenError> {
-    let names = sys.disk.list(&layout.wal()).map_err(at(&layout.wal()))?;
-    match names.first() {
-        None => Ok(()),
-        Some(_) => Err(OpenError::Damaged {
-            path: layout.format(),
-            offset: 0,
-            what: "the format file is missing, but the log is not empty",
-        }),
+    for dir in [layout.wal(), layout.packs(), layout.checkpoints()] {
+        if !sys.disk.list(&dir).map_err(at(&dir))?.is_empty() {
+            let [path, _] = layout.formats();
+            let what = "the format file is missing, but the log is not empty";
+            return Err(OpenError::Damaged { path, offset: 0, what });
+        }
     }
-}
-
-pub(super) fn read_format(file: &dyn File, path: &Path) -> Result<Salt, OpenError> {
-    let length = file.len().map_err(at(path))?.min(1024);
-    let mut bytes = vec![0; usize::try_from(length).expect("at most 1024")];
-    file.read_exact_at(&mut bytes, 0).map_err(at(path))?;
-    let text = String::from_utf8_lossy(&bytes);
-    let mut lines = text.lines();
-    let known = lines.next() == Some(FORMAT_LINE);
-    let salt = lines.next().and_then(|line| line.strip_prefix("salt "));
-    match salt.and_then(|salt| u32::from_str_radix(salt, 16).ok()) {
-        Some(salt) if known => Ok(Salt(salt)),
-        _ => Err(OpenError::Format { path: path.to_owned(), found: text.into_owned() }),
-    }
-}
-
-fn write_format(sys: &Sys, layout: &Layout) -> io::Result<Salt> {
-    let salt = Salt(sys.chance.u64() as u32);
-    let unfinished = layout.root().join("FORMAT.unfinished");
-    match sys.disk.remove(&unfinished) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
-    let file = sys.disk.create(&unfinished)?;
-    file.write_all_at(format!("{FORMAT_LINE}\nsalt {:08x}\n", salt.0).as_bytes(), 0)?;
-    file.sync()?;
-    sys.disk.rename(&unfinished, &layout.format())?;
-    sys.disk.sync_dir(layout.root())?;
-    Ok(salt)
+    Ok(())
 }
 
 pub(super) fn at(path: &Path) -> impl FnOnce(io::Error) -> OpenError {

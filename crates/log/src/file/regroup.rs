@@ -23,7 +23,7 @@ use super::{
     checkpoint::{CheckpointWriter, Owes, WholeCheckpoint},
     committer::{Command, Detail, Inspection, Roll, Snapshot, SnapshotStream},
     files::Files,
-    pack::{PACK_HEADER_BYTES, PackWriter},
+    pack::{PackUse, PackWriter},
     place::{Extent, FileId},
     reader::Reader,
     settings::Settings,
@@ -107,13 +107,6 @@ pub(super) struct Regrouper {
     pub(super) wishes: WishBox,
     /// Something must leave the disk, and has not yet: every pass goes deep until it has.
     pub(super) erase_owed: bool,
-}
-
-/// How much of a pack is still needed.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct PackUse {
-    pub(super) bytes: u64,
-    pub(super) live: u64,
 }
 
 /// When to do something, and how thoroughly; none if there is nothing.
@@ -314,9 +307,8 @@ impl Regrouper {
                 return Err(stopped);
             }
         };
-        self.packs.extend(pass.finished.drain(..).map(|(pack, bytes)| {
-            (pack, PackUse { bytes: bytes - PACK_HEADER_BYTES as u64, live: 0 })
-        }));
+        let finished = pass.finished.drain(..);
+        self.packs.extend(finished.map(|(pack, bytes)| (pack, PackUse { bytes, live: 0 })));
         // From here on a crash may find the new checkpoint, so its packs stay until the next one.
         self.next_checkpoint += 1;
         checkpoint.publish(&self.files, self.next_checkpoint - 1)?;
@@ -360,6 +352,7 @@ impl Regrouper {
     /// The extents of a stream after the pass: in packs, and only what somebody can read.
     fn copy(&mut self, pass: &mut Pass, item: &SnapshotStream) -> io::Result<Vec<Extent>> {
         let writer = pass.writer.as_mut().expect("packs are finished after the last stream");
+        let before = writer.length();
         let mut kept = Vec::new();
         for extent in &needed_extents(item) {
             match extent.place.file {
@@ -368,19 +361,50 @@ impl Regrouper {
                     kept.extend(writer.finish_record()?);
                     kept.push(*extent);
                 }
-                _ => {
-                    let messages = self.reader.messages(&item.stream, extent)?;
-                    kept.extend(writer.add(item.stream.id, extent.start, &messages)?);
-                }
+                _ => match self.reader.messages(&item.stream, extent) {
+                    Ok(messages) => {
+                        kept.extend(writer.add(item.stream.id, extent.start, &messages)?);
+                    }
+                    Err(error) => {
+                        kept.extend(writer.finish_record()?);
+                        kept.push(self.keep_damaged(writer, extent, error)?);
+                    }
+                },
             }
         }
         kept.extend(writer.finish_record()?);
+        if writer.length() > before {
+            writer.add_stream(item.stream.id, &item.meta)?;
+        }
         if writer.is_full() {
-            let next = self.new_pack()?;
+            let next = PackWriter::create(&self.files, self.next_pack, self.reader.salt)?;
+            self.next_pack += 1;
             let full = std::mem::replace(writer, next);
             pass.finished.push((full.number, full.finish()?));
         }
         Ok(kept)
+    }
+
+    /// A record that cannot be read must not keep the others from being regrouped. Its bytes are
+    /// copied as they are, and stay where they are if even that cannot be done.
+    fn keep_damaged(
+        &self,
+        writer: &mut PackWriter,
+        extent: &Extent,
+        error: io::Error,
+    ) -> io::Result<Extent> {
+        let is_damage = matches!(
+            error.kind(),
+            io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof | io::ErrorKind::NotFound
+        );
+        match self.reader.bytes_left(extent) {
+            Ok(bytes) if is_damage => {
+                tracing::error!(?extent, %error, "a damaged record was copied as it is");
+                writer.add_damaged(extent.start, &bytes)
+            }
+            _ if is_damage && matches!(extent.place.file, FileId::Pack(_)) => Ok(*extent),
+            _ => Err(error),
+        }
     }
 
     fn finish_packs(&self, pass: &mut Pass) -> io::Result<()> {
@@ -446,13 +470,17 @@ impl Regrouper {
         for pack in written.filter(|pack| !self.packs.contains_key(pack)) {
             let _ = self.files.disk.remove(&self.files.layout.pack(pack));
         }
-        let _ = self.files.disk.remove(&self.files.layout.unfinished_checkpoint());
+        for copy in self.files.layout.unfinished_checkpoint() {
+            let _ = self.files.disk.remove(&copy);
+        }
     }
 
     fn forget_checkpoints_before(&self, number: u32) {
         // One that stays behind is older than the newest, and recovery removes it.
         if let Some(before) = number.checked_sub(1) {
-            let _ = self.files.disk.remove(&self.files.layout.checkpoint(before));
+            for copy in self.files.layout.checkpoint(before) {
+                let _ = self.files.disk.remove(&copy);
+            }
         }
     }
 

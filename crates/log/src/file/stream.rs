@@ -144,6 +144,13 @@ impl Stream {
         Some(BackFrom { start: extent.start, is_limit: limit >= holds.max(1) })
     }
 
+    /// Where the first extent after `from` begins.
+    pub(super) fn extent_after(&self, from: Offset) -> Option<Offset> {
+        let view = self.view.lock();
+        let after = view.extents.partition_point(|extent| extent.start <= from);
+        view.extents.get(after).map(|extent| extent.start)
+    }
+
     pub(super) fn extents(&self) -> (Vec<Extent>, Offset) {
         let view = self.view.lock();
         (view.extents.clone(), view.tail)

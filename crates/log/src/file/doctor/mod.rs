@@ -1,0 +1,245 @@
+//! Examining a data directory that nobody has open, and mending it when told to.
+//!
+//! The examination changes nothing: it recovers the log in memory, reads every record that a stream
+//! consists of, and tells what it found. Two things can be mended without a backup. Of a write-ahead
+//! log with a hole, what stands before the hole is kept, and what stands after it is set aside
+//! (`cut`); recovery itself never does that, because acknowledged records may be among them. A
+//! checkpoint that is lost is made again from packs and segments (`rebuild`). Nothing that can be
+//! read is ever removed: what is set aside stays in `lost+found`, and can be read there.
+
+mod cut;
+mod lost_and_found;
+mod rebuild;
+
+use std::{
+    io,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use sys::Sys;
+
+pub use self::lost_and_found::{Salvaged, SetAside, salvage};
+use super::{
+    files::{Files, Layout},
+    format::{self, Format},
+    hot::Hot,
+    open_error::OpenError,
+    reader::Reader,
+    recovery::{self, Recovery, at},
+};
+
+/// Findings that are told one by one.
+const FINDINGS_MAX: usize = 1_000;
+/// Kinds of damage that one repair mends.
+const REPAIRS_MAX: usize = 3;
+
+/// What an examination found.
+#[derive(Clone, Debug, Default)]
+pub struct Report {
+    /// Live streams; system streams are examined but not counted.
+    pub streams: u64,
+    /// Messages that can be read.
+    pub messages: u64,
+    /// Bytes of those messages.
+    pub bytes: u64,
+    /// Segments of the write-ahead log that are in use.
+    pub segments: u32,
+    /// Packs in use.
+    pub packs: u32,
+    /// What is worth knowing.
+    pub findings: Vec<Finding>,
+    /// Findings beyond those that are told one by one.
+    untold: u64,
+}
+
+/// One thing worth knowing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// How bad it is.
+    pub severity: Severity,
+    /// The file.
+    pub path: PathBuf,
+    /// Where in it.
+    pub offset: u64,
+    /// What it is.
+    pub what: String,
+    /// What to do.
+    pub remedy: String,
+}
+
+/// How bad a finding is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Severity {
+    /// Nothing to worry about.
+    Note,
+    /// Something acknowledged is lost or cannot be read.
+    Damage,
+}
+
+impl Report {
+    /// True if nothing acknowledged is missing.
+    #[must_use]
+    pub fn is_sound(&self) -> bool {
+        self.findings.iter().all(|finding| finding.severity == Severity::Note)
+    }
+}
+
+/// Examines the log in `dir`, changing nothing.
+///
+/// # Errors
+/// If the directory is in use, of another version, or cannot be read at all.
+pub fn examine(sys: &Sys, dir: &Path) -> Result<Report, OpenError> {
+    let layout = Layout::new(dir);
+    let format = format_of(sys, &layout)?;
+    let _lock = recovery::lock(sys.disk.as_ref(), &layout)?;
+    let files = Arc::new(Files::new(sys.disk.clone(), layout));
+    let mut recovery = Recovery::new(files.clone(), format.salt);
+    let mut report = Report::default();
+    if !format.is_of_earlier_version() {
+        let copies = files.layout.formats().into_iter().zip(format.whole);
+        copies.filter(|(_, whole)| !whole).for_each(|(path, _)| report.broken_copy(&path));
+    }
+    let recovered = recover(&mut recovery, &format, &mut report);
+    for SetAside { path, bytes } in lost_and_found::list(&files)? {
+        report.set_aside(&path, bytes);
+    }
+    match recovered {
+        Ok(()) => {}
+        Err(OpenError::Damaged { path, offset, what }) => {
+            // What the log would be without the damage cannot be told.
+            report.damage(&files, &path, offset, what);
+            return Ok(report);
+        }
+        Err(error) => return Err(error),
+    }
+    let hot = Arc::new(Hot::new(0));
+    read_everything(&recovery, &Reader { files, hot, salt: format.salt }, &mut report);
+    Ok(report)
+}
+
+/// Mends what can be mended and tells what was done, line by line. Nothing that can be read is
+/// removed: what does not fit is set aside in `lost+found`, where [`salvage`] reads it.
+///
+/// # Errors
+/// If the directory is in use, or what is broken cannot be mended here.
+pub fn repair(sys: &Sys, dir: &Path) -> Result<Vec<String>, OpenError> {
+    let layout = Layout::new(dir);
+    let format = format_of(sys, &layout)?;
+    let _lock = recovery::lock(sys.disk.as_ref(), &layout)?;
+    let files = Arc::new(Files::new(sys.disk.clone(), layout));
+    let mut done = Vec::new();
+    // A log that was cut may turn out to lack its checkpoint, too.
+    for _ in 0..REPAIRS_MAX {
+        let mut recovery = Recovery::new(files.clone(), format.salt);
+        match recover(&mut recovery, &format, &mut Report::default()) {
+            Ok(()) => return Ok(done),
+            Err(OpenError::Damaged { path, .. }) if is_checkpoint(&files, &path) => {
+                done.extend(rebuild::rebuild(&files, format.salt)?);
+            }
+            Err(OpenError::Damaged { path, offset, .. }) if is_segment(&files, &path) => {
+                done.extend(cut::cut(&files, &recovery, &path, offset)?);
+                done.extend(cut::restate(&files, format.salt)?);
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(done)
+}
+
+fn is_checkpoint(files: &Files, path: &Path) -> bool {
+    path.starts_with(files.layout.checkpoints())
+}
+
+fn is_segment(files: &Files, path: &Path) -> bool {
+    path.starts_with(files.layout.wal())
+}
+
+fn format_of(sys: &Sys, layout: &Layout) -> Result<Format, OpenError> {
+    let format = format::read(sys.disk.as_ref(), layout)?;
+    format.ok_or_else(|| OpenError::NoLog(layout.root().to_owned()))
+}
+
+fn recover(recovery: &mut Recovery, format: &Format, report: &mut Report) -> Result<(), OpenError> {
+    let newest = recovery.load_checkpoint()?;
+    if let Some(newest) = newest.filter(|_| !format.is_of_earlier_version()) {
+        newest.broken.iter().for_each(|path| report.broken_copy(path));
+    }
+    let (segments, _) = recovery.find_segments()?;
+    report.segments = segments.len() as u32;
+    recovery.replay(segments)?;
+    recovery.check()?;
+    let packs = recovery.survey_packs()?;
+    report.packs = packs.in_use.len() as u32;
+    Ok(())
+}
+
+fn read_everything(recovery: &Recovery, reader: &Reader, report: &mut Report) {
+    for stream in recovery.state.streams.values() {
+        // System streams are read, too, but do not count.
+        let counts = u64::from(stream.address.stream().is_some());
+        report.streams += counts;
+        for extent in stream.extents().0 {
+            match reader.messages(stream, &extent) {
+                Ok(messages) => {
+                    report.messages += counts * messages.len() as u64;
+                    report.bytes += counts * messages.data().len() as u64;
+                }
+                Err(error) => {
+                    let what = format!("messages of {} from {}", stream.address, extent.start);
+                    let path = reader.files.path(extent.place.file);
+                    report.unreadable(&path, u64::from(extent.place.offset), &what, &error);
+                }
+            }
+        }
+    }
+    if report.untold > 0 {
+        let what = format!("{} more like these", report.untold);
+        report.add(Severity::Damage, reader.files.layout.root(), 0, what, BACKUP);
+    }
+}
+
+/// What helps when bytes are gone.
+const BACKUP: &str = "restore the file from a backup; other messages can be read and written";
+/// And when a log cannot be opened.
+const CUT: &str = "if this is a copy of a directory that was in use, make it again with headwater \
+                   backup; else restore a backup, or run headwater doctor --repair to keep all \
+                   that stands before the damage and set the rest aside in lost+found";
+
+impl Report {
+    fn add(&mut self, severity: Severity, path: &Path, offset: u64, what: String, remedy: &str) {
+        let (path, remedy) = (path.to_owned(), remedy.to_owned());
+        self.findings.push(Finding { severity, path, offset, what, remedy });
+    }
+
+    fn damage(&mut self, files: &Files, path: &Path, offset: u64, what: &str) {
+        let remedy = if is_checkpoint(files, path) {
+            "run headwater doctor --repair to make it again from packs and segments"
+        } else if is_segment(files, path) {
+            CUT
+        } else {
+            "restore a backup of the whole directory; this cannot be mended here"
+        };
+        self.add(Severity::Damage, path, offset, what.to_owned(), remedy);
+    }
+
+    fn unreadable(&mut self, path: &Path, offset: u64, what: &str, error: &io::Error) {
+        if self.findings.len() >= FINDINGS_MAX {
+            self.untold += 1;
+            return;
+        }
+        self.add(Severity::Damage, path, offset, format!("{what} cannot be read: {error}"), BACKUP);
+    }
+
+    fn broken_copy(&mut self, path: &Path) {
+        let what = "one of two copies is missing or damaged".to_owned();
+        self.add(Severity::Note, path, 0, what, "nothing is lost; the next start writes it again");
+    }
+
+    fn set_aside(&mut self, path: &Path, bytes: u64) {
+        let what = format!("{bytes} bytes were set aside by a repair");
+        let remedy = "headwater doctor --salvage FILE prints its messages; remove it when it is no \
+                      longer needed";
+        self.add(Severity::Note, path, 0, what, remedy);
+    }
+}

@@ -1,0 +1,374 @@
+//! Making a checkpoint again, from packs and segments alone.
+//!
+//! Packs hold each stream, as the checkpoint of their time did, beside its messages; segments hold
+//! every change since. What no record names any more, because an earlier version wrote its pack,
+//! becomes a closed stream `lost+found/ID`. A stream without messages in any pack is known only if
+//! a segment still speaks of it, and one that was deleted since its pack was written is back.
+
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use sys::UnixMs;
+use wire::{Address, ContentType, Expiry, Offset, StreamPath};
+
+use super::{at, lost_and_found::set_aside};
+use crate::{
+    Incarnation,
+    file::{
+        checkpoint::{self, CheckpointWriter, Owes},
+        files::{Files, number_in},
+        open_error::OpenError,
+        pack::PackWriter,
+        place::{Extent, FileId, Place},
+        record::{self, Record, Salt},
+        records::Records,
+        recovery::{Recovery, each_frame},
+        segment::SegmentHeader,
+        wal::Slot,
+    },
+    table::{Change, Meta, NewStream, Origin, Table},
+};
+
+/// Where streams without a name are put.
+const NAMELESS: &str = "lost+found";
+
+/// A log that is being put together again.
+struct Rebuild<'a> {
+    files: &'a Arc<Files>,
+    salt: Salt,
+    table: Table,
+    ids: BTreeSet<Incarnation>,
+    dropped: BTreeSet<Incarnation>,
+    /// Streams that only their forks speak of.
+    lost_parents: BTreeSet<Incarnation>,
+    pieces: BTreeMap<Incarnation, Vec<Piece>>,
+    /// The newest segment that any record speaks of.
+    through: u32,
+    /// The number of the newest checkpoint, of which no copy may be whole.
+    newest: Option<u32>,
+}
+
+/// Some messages of a stream, and where they stand.
+#[derive(Clone, Copy, Debug)]
+struct Piece {
+    start: Offset,
+    end: Offset,
+    extent: Extent,
+}
+
+/// Writes a checkpoint of all that packs and segments hold, and tells what was done.
+pub(super) fn rebuild(files: &Arc<Files>, salt: Salt) -> Result<Vec<String>, OpenError> {
+    let mut rebuild = Rebuild {
+        files,
+        salt,
+        table: Table::default(),
+        ids: BTreeSet::new(),
+        dropped: BTreeSet::new(),
+        lost_parents: BTreeSet::new(),
+        pieces: BTreeMap::new(),
+        through: 0,
+        newest: checkpoint::newest(files, salt)?.map(|newest| newest.number),
+    };
+    let packs = rebuild.take_packs()?;
+    let doubtful = rebuild.take_segments()?;
+    rebuild.drop_older_namesakes();
+    let nameless = rebuild.name_the_nameless();
+    let used = rebuild.write(packs.last().map_or(0, |last| last + 1))?;
+    let mut done = vec![format!(
+        "the checkpoint was made again: {} streams from {} packs and the write-ahead log; streams \
+         that were deleted lately may be among them",
+        rebuild.ids.len(),
+        packs.len()
+    )];
+    if nameless > 0 {
+        done.push(format!("{nameless} streams had no name left and are {NAMELESS}/ID now"));
+    }
+    for slot in doubtful {
+        let path = files.layout.slot(slot.number);
+        done.push(set_aside(files, &path, &format!("slot-{}", slot.number)).map_err(at(&path))?);
+    }
+    for number in packs.into_iter().filter(|number| !used.contains(number)) {
+        let path = files.layout.pack(number);
+        done.push(set_aside(files, &path, &format!("{number}.pack")).map_err(at(&path))?);
+    }
+    Ok(done)
+}
+
+impl Rebuild<'_> {
+    /// Takes in every record of every pack; the numbers of the packs.
+    fn take_packs(&mut self) -> Result<Vec<u32>, OpenError> {
+        let dir = self.files.layout.packs();
+        let names = self.files.disk.list(&dir).map_err(at(&dir))?;
+        let numbers: Vec<u32> =
+            names.iter().filter_map(|name| number_in(name, "", ".pack")).collect();
+        let mut metas = self.metas_of_checkpoint();
+        for number in &numbers {
+            let path = self.files.layout.pack(*number);
+            let file = self.files.disk.open(&path).map_err(at(&path))?;
+            let mut records = Records::new(file, self.salt).map_err(at(&path))?;
+            while let Some(found) = records.next().map_err(at(&path))? {
+                let Ok(offset) = u32::try_from(found.offset) else { break };
+                let place = Place { file: FileId::Pack(*number), offset };
+                self.add_piece(&found.record, place, found.length);
+                let Record::Stream { id, meta } = found.record else { continue };
+                let Some(meta) = checkpoint::decode_meta(meta) else { continue };
+                if metas.get(&id).is_none_or(|known| known.applied <= meta.applied) {
+                    metas.insert(id, meta);
+                }
+            }
+        }
+        for (id, meta) in metas {
+            self.through = self.through.max((meta.applied >> 32) as u32);
+            self.insert(id, meta);
+        }
+        Ok(numbers)
+    }
+
+    /// The streams of a checkpoint as far as its copies can be read.
+    fn metas_of_checkpoint(&mut self) -> BTreeMap<Incarnation, Meta> {
+        let Some(newest) = self.newest else { return BTreeMap::new() };
+        let (entries, last_id) = checkpoint::readable(self.files, self.salt, newest);
+        self.table.skip_to(last_id);
+        entries.into_iter().map(|entry| (entry.id, entry.meta)).collect()
+    }
+
+    /// Applies what the segments say; the files of those that hold more than could be applied.
+    fn take_segments(&mut self) -> Result<Vec<Slot>, OpenError> {
+        let recovery = Recovery::new(self.files.clone(), self.salt);
+        let ((segments, _), headless) = recovery.survey()?;
+        let mut doubtful = Vec::new();
+        for (header, slot) in segments {
+            self.through = self.through.max(header.number);
+            self.files.set_segment(header.number, slot.file.clone());
+            if !self.take_segment(&recovery, header, &slot)? {
+                doubtful.push(slot);
+            }
+        }
+        for slot in headless {
+            let path = self.files.layout.slot(slot.number);
+            let mut records = Records::new(slot.file.clone(), self.salt).map_err(at(&path))?;
+            if records.next().map_err(at(&path))?.is_some() {
+                doubtful.push(slot);
+            }
+        }
+        Ok(doubtful)
+    }
+
+    /// Applies the frames of a segment up to the first that is torn; false if more follow.
+    fn take_segment(
+        &mut self,
+        recovery: &Recovery,
+        header: SegmentHeader,
+        slot: &Slot,
+    ) -> Result<bool, OpenError> {
+        let (path, number) = (self.files.layout.slot(slot.number), header.number);
+        let end = each_frame(slot, &path, number, self.salt, |offset, _, records| {
+            for (record_at, length, record) in records {
+                let place = Place { file: FileId::Segment(number), offset: offset + record_at };
+                self.add_piece(&record, place, length);
+                if let Record::Change(change) = record {
+                    self.apply(&change, place);
+                }
+            }
+            Ok(())
+        })?;
+        Ok(recovery.check_nothing_follows(header.number, slot, end).is_ok())
+    }
+
+    fn add_piece(&mut self, record: &Record, place: Place, length: u32) {
+        let Some((start, messages)) = record.messages() else { return };
+        let end = start.after(messages.len() as u64, messages.data().len() as u64);
+        let extent = Extent { start, place, length };
+        self.pieces.entry(record.id()).or_default().push(Piece { start, end, extent });
+    }
+
+    /// Takes in a change, whether or not it follows on what is known.
+    fn apply(&mut self, change: &Change, place: Place) {
+        let id = change.id();
+        let known = self.table.get(id).map(|meta| (meta.applied, meta.forks, meta.tail));
+        match (change, known) {
+            (Change::Drop { .. }, Some((_, 0, _))) => self.forget(id),
+            (Change::Drop { .. }, Some(_)) => self.table.apply(&Change::Retire { id }),
+            (Change::Drop { .. }, None) => drop(self.dropped.insert(id)),
+            (Change::Create(new), None) if !self.dropped.contains(&id) => {
+                let mut meta = Meta::new(new);
+                meta.applied = place.sequence();
+                self.insert(id, meta);
+            }
+            (Change::Create(_), _) | (_, None) => {}
+            (_, Some((applied, _, _))) if place.sequence() <= applied => {}
+            (Change::Append(new), Some((_, _, tail))) if new.start < tail => {}
+            (change, Some(_)) => {
+                let meta = self.table.meta_mut(id);
+                meta.applied = place.sequence();
+                if let Change::Append(new) = change {
+                    // What is missing before it is refused to readers, and not closed up.
+                    meta.tail = new.start;
+                }
+                self.table.apply(change);
+            }
+        }
+    }
+
+    fn insert(&mut self, id: Incarnation, meta: Meta) {
+        if let Some(origin) = &meta.origin
+            && self.table.get(origin.parent).is_none()
+        {
+            let parent = origin.parent;
+            let mut lost = nameless(parent, Offset::START, origin.end);
+            lost.retired = true;
+            self.table.insert(parent, lost);
+            self.ids.insert(parent);
+            self.lost_parents.insert(parent);
+        }
+        self.table.insert(id, meta);
+        self.ids.insert(id);
+    }
+
+    fn forget(&mut self, id: Incarnation) {
+        if self.ids.remove(&id) {
+            self.table.apply(&Change::Drop { id, erase: false });
+        }
+        self.pieces.remove(&id);
+        self.dropped.insert(id);
+    }
+
+    /// A name is used again only after the stream that had it was deleted.
+    fn drop_older_namesakes(&mut self) {
+        for id in self.ids.clone().into_iter().rev() {
+            let meta = self.table.meta(id);
+            if self.table.addresses().get(&meta.address) == Some(&id) {
+                continue;
+            }
+            match meta.forks {
+                0 => self.forget(id),
+                _ => self.table.apply(&Change::Retire { id }),
+            }
+        }
+    }
+
+    /// Makes streams of messages whose stream nothing speaks of; how many.
+    fn name_the_nameless(&mut self) -> usize {
+        for id in &self.dropped {
+            self.pieces.remove(id);
+        }
+        let is_nameless =
+            |id: &&Incarnation| self.lost_parents.contains(id) || !self.ids.contains(id);
+        let unknown: Vec<Incarnation> = self.pieces.keys().filter(is_nameless).copied().collect();
+        for id in &unknown {
+            let pieces = &self.pieces[id];
+            let start = pieces.iter().map(|piece| piece.start).min().unwrap_or_default();
+            let end = pieces.iter().map(|piece| piece.end).max().unwrap_or_default();
+            if self.ids.insert(*id) {
+                self.table.insert(*id, nameless(*id, start, end));
+            } else {
+                let meta = self.table.meta_mut(*id);
+                meta.retired = false;
+                (meta.earliest, meta.tail) = (start, end.max(meta.tail));
+            }
+        }
+        unknown.len()
+    }
+
+    /// Copies what stands in segments into packs, and writes the checkpoint; the packs in use.
+    fn write(&mut self, next_pack: u32) -> Result<BTreeSet<u32>, OpenError> {
+        let dir = self.files.layout.checkpoints();
+        let mut pack = PackWriter::create(self.files, next_pack, self.salt).map_err(at(&dir))?;
+        let mut checkpoint =
+            CheckpointWriter::create(self.files, self.through, Owes::Nothing, self.salt)
+                .map_err(at(&dir))?;
+        let mut used = BTreeSet::from([next_pack]);
+        for id in &self.ids {
+            let pieces = chain(self.pieces.remove(id).unwrap_or_default());
+            let meta = self.table.meta_mut(*id);
+            meta.tail = pieces.last().map_or(meta.tail, |last| last.end.max(meta.tail));
+            let bytes = checkpoint::encode_meta(*id, meta);
+            let extents =
+                copy(self.files, self.salt, &mut pack, *id, &bytes, &pieces).map_err(at(&dir))?;
+            used.extend(extents.iter().filter_map(|extent| match extent.place.file {
+                FileId::Pack(number) => Some(number),
+                FileId::Segment(_) => None,
+            }));
+            checkpoint.add(&bytes, &extents).map_err(at(&dir))?;
+        }
+        pack.finish().map_err(at(&dir))?;
+        let packs = self.files.layout.packs();
+        self.files.disk.sync_dir(&packs).map_err(at(&packs))?;
+        let whole = checkpoint.finish(self.table.last_id()).map_err(at(&dir))?;
+        if let Some(number) = self.newest {
+            for path in self.files.layout.checkpoint(number) {
+                if self.files.disk.open(&path).is_ok() {
+                    let name = format!("{number}.checkpoint");
+                    set_aside(self.files, &path, &name).map_err(at(&path))?;
+                }
+            }
+        }
+        whole.publish(self.files, self.newest.map_or(0, |number| number + 1)).map_err(at(&dir))?;
+        Ok(used)
+    }
+}
+
+/// The extents of a stream in packs; what stands in segments is copied into `pack`.
+fn copy(
+    files: &Files,
+    salt: Salt,
+    pack: &mut PackWriter,
+    id: Incarnation,
+    meta: &[u8],
+    pieces: &[Piece],
+) -> std::io::Result<Vec<Extent>> {
+    let before = pack.length();
+    let mut extents = Vec::new();
+    for Piece { start, extent, .. } in pieces {
+        if let FileId::Pack(_) = extent.place.file {
+            extents.extend(pack.finish_record()?);
+            extents.push(*extent);
+            continue;
+        }
+        let mut bytes = vec![0; extent.length as usize];
+        let file = files.get(extent.place.file)?;
+        file.read_exact_at(&mut bytes, u64::from(extent.place.offset))?;
+        let record = record::read(&bytes.into(), salt);
+        if let Some((_, messages)) = record.as_ref().and_then(Record::messages) {
+            extents.extend(pack.add(id, *start, messages)?);
+        }
+    }
+    extents.extend(pack.finish_record()?);
+    if pack.length() > before {
+        pack.add_stream(id, meta)?;
+    }
+    Ok(extents)
+}
+
+/// Pieces that begin and end one after the other; those that others cover are left out.
+fn chain(mut pieces: Vec<Piece>) -> Vec<Piece> {
+    pieces.sort_by_key(|piece| (piece.start, Reverse(piece.end)));
+    let mut end = Offset::START;
+    pieces.retain(|piece| {
+        let is_news = piece.end > end;
+        end = end.max(piece.end);
+        is_news
+    });
+    pieces
+}
+
+/// A closed stream of which only messages are left.
+fn nameless(id: Incarnation, start: Offset, end: Offset) -> Meta {
+    let path = format!("{NAMELESS}/{}", id.0);
+    let path: StreamPath = path.parse().expect("a plain name");
+    let mut meta = Meta::new(&NewStream {
+        id,
+        address: Address::from(path),
+        content_type: ContentType::octet_stream(),
+        expiry: Expiry::Never,
+        at: UnixMs::new(0),
+        origin: None::<Origin>,
+        messages: wire::Messages::none(),
+        closed: true,
+    });
+    (meta.earliest, meta.tail) = (start, end);
+    meta
+}
