@@ -2,9 +2,9 @@
 
 use std::{net::IpAddr, sync::Arc};
 
-use http::{HeaderName, header, request::Parts, uri::Authority};
+use http::{HeaderName, request::Parts};
 
-use crate::{auth::Client, names, problem::Problem, service::Service};
+use crate::{auth::Client, names, problem::Problem, request, service::Service};
 
 /// Who is on the other end of a connection.
 #[derive(Clone, Copy, Debug)]
@@ -29,7 +29,7 @@ impl<'a> Call<'a> {
         peer: Peer,
         head: &'a Parts,
     ) -> Result<Self, Problem> {
-        let client = service.guard.identify(&head.headers);
+        let client = service.guard.identify(head);
         // Those who are not let in count too, or they could guess as fast as they like.
         let name = client.as_ref().ok().and_then(Client::name);
         admit(service, peer, head, name)?;
@@ -47,9 +47,7 @@ impl<'a> Call<'a> {
 
     /// The host the client asked for.
     pub(crate) fn host(&self) -> &str {
-        let authority = self.head.uri.authority().map(Authority::as_str);
-        let host = || self.head.headers.get(header::HOST)?.to_str().ok();
-        authority.or_else(host).unwrap_or("localhost")
+        request::host(self.head).unwrap_or("localhost")
     }
 }
 

@@ -52,7 +52,9 @@ mod service;
 mod settings;
 mod tls;
 
-pub use auth::{Access, Auth, BadAuth, Issuer, Jwt, JwtAlgorithm, Scope, Tokens};
+pub use auth::{
+    Access, Auth, BadAuth, BadOrigin, Issuer, Jwt, JwtAlgorithm, Origin, Scope, Tokens,
+};
 pub use files::BadFile;
 pub use neighbour::{Neighbour, Refusal, Visit, Visitor};
 pub use server::{BindError, Server};

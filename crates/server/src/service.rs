@@ -68,14 +68,23 @@ pub(crate) async fn answer(
     body: Incoming<'_>,
 ) -> Response<Body> {
     let began = service.sys.clock.elapsed();
-    let routed = route(service, peer, head, body).await;
-    let response = match routed.and_then(|response| load(service, response)) {
+    let host = service.guard.check_host(head);
+    // Pages under another name are told nothing that pages may read.
+    let is_called_so = host.is_ok();
+    let routed = match host {
+        Ok(()) => route(service, peer, head, body).await,
+        Err(problem) => Err(problem),
+    };
+    let mut response = match routed.and_then(|response| load(service, response)) {
         Ok(response) => response,
         Err(problem) => {
             service.note(&problem);
             problem.into_response()
         }
     };
+    if is_called_so {
+        service.cors.address(&mut response, head);
+    }
     let took = service.sys.clock.elapsed() - began;
     service.metrics.answered(head.method.as_str(), &response, took);
     trace(head, &response, took);

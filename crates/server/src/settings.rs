@@ -8,12 +8,9 @@ use std::{
     time::Duration,
 };
 
-use wire::{
-    Glob,
-    caps::{APPEND_BYTES_MAX, CHUNK_BYTES_DEFAULT},
-};
+use wire::caps::{APPEND_BYTES_MAX, CHUNK_BYTES_DEFAULT};
 
-use crate::{Auth, Issuer};
+use crate::{Auth, Issuer, Origin};
 
 /// How a server listens, whom it lets in, and how it serves.
 #[derive(Clone, Debug)]
@@ -35,11 +32,10 @@ pub struct Settings {
     pub public_url: Option<String>,
     /// Whether a proxy in front sets `X-Forwarded-Proto` and `X-Forwarded-For`; no.
     pub trust_proxy: bool,
-    /// Streams that pages of other sites may not use without a token, where everybody else may;
-    /// none.
-    pub private: Option<Glob>,
-    /// `Access-Control-Allow-Origin`; `*`.
-    pub cors_origin: String,
+    /// Origins of web pages that may use this server, such as `https://app.example`; none. With
+    /// [`Auth::None`] pages of these may do what programs may, and other sites' pages need a token
+    /// for everything. With tokens, pages of all origins may show one unless some are named.
+    pub cors_origins: Vec<Origin>,
     /// How long a long-poll waits for data; 20 s.
     pub long_poll_timeout: Duration,
     /// How long one SSE answer goes on before the client must come back; 60 s.
@@ -108,8 +104,7 @@ impl Default for Settings {
             issuer: None,
             public_url: None,
             trust_proxy: false,
-            private: None,
-            cors_origin: "*".to_owned(),
+            cors_origins: Vec::new(),
             long_poll_timeout: Duration::from_secs(20),
             sse_life: Duration::from_secs(60),
             sse_keep_alive: Duration::from_secs(15),

@@ -83,7 +83,7 @@ fn server_settings(sources: &Sources) -> Result<server::Settings, Failure> {
         auth: auth(sources)?,
         public_url: sources.read(&keys::PUBLIC_URL)?,
         trust_proxy: sources.read(&keys::TRUST_PROXY)?.unwrap_or(defaults.trust_proxy),
-        cors_origin: sources.read(&keys::CORS_ORIGIN)?.unwrap_or(defaults.cors_origin),
+        cors_origins: sources.read(&keys::CORS_ORIGIN)?.unwrap_or(defaults.cors_origins),
         long_poll_timeout: sources
             .read(&keys::LONG_POLL_TIMEOUT)?
             .unwrap_or(defaults.long_poll_timeout),

@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use server::JwtAlgorithm;
+use server::{JwtAlgorithm, Origin};
 
 use super::values::{self, AuthKind, EngineKind, Kind, LogFormat};
 
@@ -94,8 +94,9 @@ settings! {
             "What the URLs of streams begin with [default: as each client asked]";
         TRUST_PROXY: bool = "trust-proxy", "", SWITCH,
             "Believe the X-Forwarded headers of the proxy in front";
-        CORS_ORIGIN: String = "cors-origin", "ORIGIN", TEXT,
-            "Web pages that may use this server: an origin or * [default: *]";
+        CORS_ORIGIN: Vec<Origin> = "cors-origin", "ORIGINS", ORIGINS,
+            "Web pages that may use this server: origins with commas between, or * for any that \
+             has a token [default: *]";
         LONG_POLL_TIMEOUT: Duration = "long-poll-timeout", "DURATION", DURATION,
             "How long a long-poll waits for messages [default: 20s]";
         CHUNK_BYTES: usize = "chunk-bytes", "SIZE", BYTES,

@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use server::JwtAlgorithm;
+use server::{JwtAlgorithm, Origin};
 use tracing_subscriber::EnvFilter;
 use wire::caps::APPEND_BYTES_MAX;
 
@@ -94,6 +94,14 @@ pub(super) const DIRECTORY: Kind<PathBuf> =
 
 pub(super) const TEXT: Kind<String> =
     Kind { allowed: "some text", parse: |text| non_empty(text).map(str::to_owned) };
+
+pub(super) const ORIGINS: Kind<Vec<Origin>> = Kind {
+    allowed: "* or origins such as https://app.example,http://localhost:5173",
+    parse: |text| match text {
+        "*" => Some(Vec::new()),
+        some => some.split(',').map(|origin| origin.trim().parse().ok()).collect(),
+    },
+};
 
 pub(super) const LOG_FILTER: Kind<String> = Kind {
     allowed: "a level such as warn, or levels by module such as info,server=debug",

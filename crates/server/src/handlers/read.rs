@@ -57,7 +57,7 @@ pub(crate) async fn messages(
     if tag.is_known_to(&call.head.headers) {
         return describe(StatusCode::NOT_MODIFIED, &chunk, cursor)
             .header(&header::CACHE_CONTROL, cache_control)
-            .header(&header::VARY, names::ENCODING_AND_FRAMING.clone())
+            .header(&header::VARY, names::WHAT_READS_VARY_BY.clone())
             .header(&header::ETAG, tag.plain())
             .into_response();
     }

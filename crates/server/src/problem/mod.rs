@@ -41,6 +41,7 @@ pub(crate) enum Kind {
     BadRequest,
     Unauthorized,
     Forbidden,
+    UnknownHost,
     NotFound,
     StreamNotFound,
     MethodNotAllowed,
@@ -89,7 +90,7 @@ impl Kind {
             | Self::ForksTooDeep
             | Self::WebhookUrlRejected => StatusCode::BAD_REQUEST,
             Self::Unauthorized | Self::TokenInvalid => StatusCode::UNAUTHORIZED,
-            Self::Forbidden | Self::ProducerFenced => StatusCode::FORBIDDEN,
+            Self::Forbidden | Self::UnknownHost | Self::ProducerFenced => StatusCode::FORBIDDEN,
             Self::NotFound | Self::StreamNotFound | Self::SubscriptionNotFound => {
                 StatusCode::NOT_FOUND
             }
@@ -127,6 +128,7 @@ impl Kind {
             Self::BadRequest => ("bad-request", "The request is malformed"),
             Self::Unauthorized => ("unauthorized", "Who are you?"),
             Self::Forbidden => ("forbidden", "The token does not allow this"),
+            Self::UnknownHost => ("unknown-host", "The server has another name"),
             Self::NotFound => ("not-found", "There is nothing here"),
             Self::StreamNotFound => ("stream-not-found", "There is no such stream"),
             Self::MethodNotAllowed => ("method-not-allowed", "The method does not apply here"),

@@ -7,7 +7,7 @@ mod messages;
 mod params;
 
 pub(crate) use body::{Received, receive, receive_at_most};
-pub(crate) use headers::{Framing, closing, content_type, framing, parsed, single};
+pub(crate) use headers::{Framing, closing, content_type, framing, host, parsed, single};
 pub(crate) use incoming::Incoming;
 pub(crate) use messages::messages;
 pub(crate) use params::{

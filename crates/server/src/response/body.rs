@@ -32,11 +32,15 @@ pub(crate) struct Body {
 /// Which web pages may read an answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Audience {
-    /// Those that the settings name.
+    /// Those of this address.
     #[default]
-    AsSet,
-    /// Those that this address serves.
-    SameOrigin,
+    OwnPages,
+    /// All.
+    AllPages,
+    /// Those of the origin that stands at this place of the settings.
+    Named(usize),
+    /// Those of this address, for whom somebody else answers who says what may be done with it.
+    Neighbour,
 }
 
 /// What a body is made of.
@@ -66,7 +70,7 @@ impl From<Content> for Matter {
 
 impl From<Matter> for Body {
     fn from(matter: Matter) -> Self {
-        Self { matter, load: None, audience: Audience::AsSet }
+        Self { matter, load: None, audience: Audience::default() }
     }
 }
 

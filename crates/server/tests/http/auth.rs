@@ -39,7 +39,7 @@ async fn guarded(tokens: Tokens) -> Harness {
     Harness::with(Settings { auth: Auth::Tokens(tokens), ..settings() }).await
 }
 
-async fn with_keys() -> Harness {
+pub(crate) async fn with_keys() -> Harness {
     let dir = TempDir::new().unwrap();
     guarded(Tokens { keys: Some(file(&dir, KEYS)), jwt: None }).await
 }

@@ -15,7 +15,7 @@ async fn limited(limits: Limits) -> Harness {
 
 fn post(length: &str) -> String {
     format!(
-        "POST /v1/stream/a HTTP/1.1\r\nhost: x\r\ncontent-type: text/plain\r\n\
+        "POST /v1/stream/a HTTP/1.1\r\nhost: localhost\r\ncontent-type: text/plain\r\n\
          content-length: {length}\r\n\r\n"
     )
 }
@@ -37,7 +37,7 @@ async fn a_body_that_says_it_is_too_large_is_refused_unread() {
 async fn a_body_that_grows_too_large_is_cut_off() {
     let server = limited(Limits { body_bytes_max: 10, ..Limits::default() }).await;
     server.create("/v1/stream/a", "text/plain").await;
-    let chunked = "POST /v1/stream/a HTTP/1.1\r\nhost: x\r\ncontent-type: text/plain\r\n\
+    let chunked = "POST /v1/stream/a HTTP/1.1\r\nhost: localhost\r\ncontent-type: text/plain\r\n\
                    transfer-encoding: chunked\r\n\r\n";
     let mut wire = server.connect().await;
     wire.send(format!("{chunked}5\r\nhello\r\n5\r\nworld\r\n0\r\n\r\n")).await;

@@ -85,8 +85,9 @@ impl Harness {
     /// One request on a connection of its own.
     pub(crate) async fn ask(&self, request: Request<'_>) -> Answer {
         let mut wire = self.connect().await;
+        let head_only = request.method == "HEAD";
         wire.send(request.header("connection", "close").to_string()).await;
-        wire.answer().await
+        if head_only { wire.head().await } else { wire.answer().await }
     }
 
     pub(crate) async fn get(&self, target: &str) -> Answer {
@@ -123,7 +124,7 @@ pub(crate) struct Request<'a> {
 
 impl<'a> Request<'a> {
     pub(crate) fn new(method: &'a str, target: &'a str) -> Self {
-        Self { method, target, host: "test.example", headers: Vec::new(), body: "" }
+        Self { method, target, host: "localhost", headers: Vec::new(), body: "" }
     }
 
     pub(crate) fn host(mut self, host: &'a str) -> Self {
