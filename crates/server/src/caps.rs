@@ -22,7 +22,7 @@ pub(crate) const DECODED_RATIO_MAX: usize = 200;
 /// Bytes that a compressed body may become whatever its size.
 pub(crate) const DECODED_BYTES_FREE: usize = 256 * 1024;
 /// Connections too many that are told so at a time; others are just closed.
-pub(crate) const TURNED_AWAY_MAX: usize = 256;
+pub(crate) const TURNED_AWAY_MAX: usize = 64;
 /// How long one of them gets to hear it.
 pub(crate) const TURNED_AWAY_PATIENCE: Duration = Duration::from_secs(1);
 /// Pause after the system refused another connection, for it will refuse the next one, too.

@@ -11,7 +11,7 @@ use wire::StreamPath;
 use crate::{
     Access,
     auth::Client,
-    call::{self, Peer},
+    call::Caller,
     problem::{Kind, Problem},
     request::{self, Incoming, receive_at_most},
     response::{Audience, Body, Content, Matter},
@@ -109,20 +109,19 @@ fn refusal(problem: &Problem) -> Refusal {
 /// Lets a neighbour answer, within the limits of the server.
 pub(crate) async fn visit(
     service: &Arc<Service>,
-    peer: Peer,
+    caller: Caller,
     head: &Parts,
     body: Incoming<'_>,
     neighbour: &dyn Neighbour,
 ) -> Result<Response<Body>, Problem> {
-    let client = service.guard.identify(head);
-    let name = client.as_ref().ok().and_then(Client::name);
-    call::admit(service, peer, head, name)?;
+    caller.admit(service)?;
     let bytes_max = neighbour.body_bytes_max();
-    let body = receive_at_most(service, body, bytes_max, "make it smaller").await?;
+    let upload = caller.upload(service, head, body);
+    let body = receive_at_most(upload, bytes_max, "make it smaller").await?;
     let cross_site = service.guard.check_site(head).err();
     let cross_site = cross_site.map(|problem| Refusal::Forbidden(problem.detail().to_owned()));
     let (head, body) = (head.clone(), body.bytes.clone());
-    let visit = Visit { head, body, visitor: Visitor(client), cross_site };
+    let visit = Visit { head, body, visitor: Visitor(caller.client), cross_site };
     let response = neighbour.answer(visit).await;
     Ok(response.map(|bytes| Body {
         audience: Audience::Neighbour,

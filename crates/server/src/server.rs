@@ -4,7 +4,10 @@ use std::{
     future::Future,
     io,
     net::SocketAddr,
-    sync::{Arc, OnceLock, atomic::AtomicBool},
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicBool, AtomicU64},
+    },
 };
 
 use log::Log;
@@ -14,13 +17,13 @@ use wake::Subscriptions;
 use crate::{
     Auth, BadAuth, BadTls, Neighbour, Settings,
     auth::{CrossSite, Guard},
-    budget::Budget,
     cors::Cors,
     listener::{self, Listener},
     metrics::Metrics,
     phase::Phases,
     rate::RateLimit,
     service::Service,
+    shares::Shares,
     tls,
 };
 
@@ -100,9 +103,8 @@ impl Server {
             metrics: Metrics::default(),
             phases: Phases::new(),
             poisoned: AtomicBool::new(false),
-            inflight: Budget::new(settings.limits.inflight_bytes_max),
-            outgoing: Budget::new(settings.limits.outgoing_bytes_max),
-            seats: Budget::new(settings.limits.live_readers_max),
+            full_until: AtomicU64::new(0),
+            shares: Shares::new(&settings.limits),
             log,
             subscriptions,
             neighbour: OnceLock::new(),

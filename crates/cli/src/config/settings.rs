@@ -116,6 +116,8 @@ settings! {
             "What their aud must be";
         JWT_ISSUER: String = "jwt-issuer", "TEXT", TEXT,
             "What their iss must be";
+        JWT_LEEWAY: Duration = "jwt-leeway", "DURATION", LEEWAY,
+            "How far clocks may be off: they hold this long past their exp [default: 30s]";
     }
     Limits {
         BODY_MAX: usize = "body-max", "SIZE", BODY_BYTES,
@@ -123,7 +125,7 @@ settings! {
         INFLIGHT_MAX: usize = "inflight-max", "SIZE", BYTES,
             "Bytes of all request bodies at a time [default: 256MiB]";
         CONNECTIONS_MAX: usize = "connections-max", "COUNT", COUNT,
-            "Connections at a time [default: 10000]";
+            "Connections at a time [default: 20000, or as many as there are descriptors for]";
         RATE: NonZeroU32 = "rate", "COUNT", RATE,
             "Requests per second of one client [default: unlimited]";
     }

@@ -118,6 +118,14 @@ pub(super) const DURATION: Kind<Duration> = Kind {
     parse: |text| duration(text).filter(|duration| !duration.is_zero()),
 };
 
+pub(super) const LEEWAY: Kind<Duration> = Kind {
+    allowed: "whole seconds up to an hour, such as 0s, 30s or 5m",
+    parse: |text| {
+        let is_whole = |leeway: &Duration| leeway.subsec_nanos() == 0 && leeway.as_secs() <= 3600;
+        duration(text).filter(is_whole)
+    },
+};
+
 pub(super) const BYTES: Kind<usize> = Kind {
     allowed: "a size such as 4096, 64KiB, 16MiB or 1GiB",
     parse: |text| size(text).filter(|bytes| *bytes > 0),

@@ -4,7 +4,7 @@ use std::{borrow::Cow, sync::Arc};
 
 use http::{header, request::Parts};
 use sys::Sys;
-use wire::StreamPath;
+use wire::{Glob, StreamPath};
 
 use crate::{
     auth::{
@@ -152,7 +152,7 @@ impl Client {
         Self::Named { name: name.into(), scopes: scopes.into() }
     }
 
-    pub(crate) fn name(&self) -> Option<&str> {
+    pub(crate) fn name(&self) -> Option<&Arc<str>> {
         match self {
             Self::Anybody => None,
             Self::Named { name, .. } => Some(name),
@@ -174,6 +174,19 @@ impl Client {
         }
         let names = any_of.iter().map(Access::to_string).collect::<Vec<_>>().join(" or ");
         Err(forbidden(format!("the token lacks the scope {names} on **; ask for it")))
+    }
+
+    /// Where it may do this, if not everywhere.
+    pub(crate) fn globs(&self, access: Access) -> Option<Arc<[Glob]>> {
+        match self {
+            Self::Anybody => None,
+            Self::Named { scopes, .. } if scopes.iter().any(|it| it.allows_everywhere(access)) => {
+                None
+            }
+            Self::Named { scopes, .. } => {
+                Some(scopes.iter().filter_map(|scope| scope.glob_for(access)).cloned().collect())
+            }
+        }
     }
 
     fn has(&self, wanted: impl Fn(&Scope) -> bool) -> bool {

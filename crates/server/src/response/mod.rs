@@ -10,7 +10,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode, header};
 use log::Freshness;
 use wire::{ContentType, Offset};
 
-pub(crate) use body::{Audience, Body, Frames, Matter};
+pub(crate) use body::{Audience, Body, Frames, Load, Matter};
 pub(crate) use content::Content;
 
 use crate::names;

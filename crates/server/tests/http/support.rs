@@ -14,7 +14,7 @@ use server::{Server, Settings};
 use sys::{Sys, Task};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
-    net::TcpStream,
+    net::{TcpSocket, TcpStream},
     sync::oneshot,
 };
 
@@ -80,6 +80,30 @@ impl Harness {
     pub(crate) async fn connect(&self) -> Wire {
         let socket = TcpStream::connect(self.address).await.unwrap();
         Wire { socket, sys: self.sys.clone(), unread: Vec::new() }
+    }
+
+    /// The same from another address of this machine, as another client.
+    pub(crate) async fn connect_from(&self, client: u8) -> Wire {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.bind(SocketAddr::from(([127, 0, 0, client], 0))).unwrap();
+        let socket = socket.connect(self.address).await.unwrap();
+        Wire { socket, sys: self.sys.clone(), unread: Vec::new() }
+    }
+
+    /// Waits until a gauge of the server says this.
+    pub(crate) async fn until_gauge(&self, name: &str, is_it: impl Fn(u64) -> bool) {
+        let reached = async {
+            loop {
+                let text = self.get("/metrics").await.text();
+                let value =
+                    text.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok());
+                if value.is_some_and(&is_it) {
+                    return;
+                }
+            }
+        };
+        let reached = self.sys.clock.timeout(PATIENCE, reached).await;
+        assert!(reached.is_ok(), "{name} never came to that");
     }
 
     /// One request on a connection of its own.
@@ -220,6 +244,13 @@ impl Wire {
             }
             searched = self.unread.len().saturating_sub(end.len());
             assert!(self.more().await, "ended before {end:?}: {:?}", self.text());
+        }
+    }
+
+    /// Reads up to and including `end`, which need not stand in text.
+    pub(crate) async fn until_bytes(&mut self, end: &[u8]) {
+        while !self.unread.windows(end.len()).any(|window| window == end) {
+            assert!(self.more().await, "ended before {end:?}");
         }
     }
 
