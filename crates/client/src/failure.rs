@@ -117,6 +117,7 @@ impl Failure {
             Self::Unreadable(why) | Self::Unaskable(why) => Unavailable::Unreadable(why),
             Self::Refused(refusal) => match (refusal.code.as_str(), refusal.status.as_u16()) {
                 ("poisoned", _) => Unavailable::Poisoned(refusal.detail),
+                ("disk-full", _) => Unavailable::DiskFull(refusal.detail),
                 (_, 429 | 503) => Unavailable::Overloaded,
                 (_, 401 | 403) => Unavailable::Denied(refusal.detail),
                 (_, 500..) => Unavailable::Unreachable(refusal.to_string()),
@@ -144,7 +145,9 @@ impl Refusal {
     }
 
     fn is_retryable(&self) -> bool {
-        self.code != "poisoned" && matches!(self.status.as_u16(), 429 | 500 | 502 | 503 | 504)
+        // Neither is over after a moment, however often it is tried.
+        let is_lasting = matches!(self.code.as_str(), "poisoned" | "too-many-producers");
+        !is_lasting && matches!(self.status.as_u16(), 429 | 500 | 502 | 503 | 504 | 507)
     }
 
     /// A header, if it is text that parses.

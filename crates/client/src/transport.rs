@@ -232,7 +232,7 @@ fn leaves_doubt(failure: &Failure) -> bool {
     match failure {
         Failure::Unreachable(_) => true,
         // Whoever is busy has done nothing; whoever failed may have failed afterwards.
-        Failure::Refused(refusal) => !matches!(refusal.status.as_u16(), 429 | 503),
+        Failure::Refused(refusal) => !matches!(refusal.status.as_u16(), 429 | 503 | 507),
         Failure::NotConnected(_) | Failure::Unreadable(_) | Failure::Unaskable(_) => false,
     }
 }
@@ -255,7 +255,7 @@ fn may_repeat(repeat: Repeat, failure: &Failure) -> bool {
         (Repeat::Answered | Repeat::Refused, Failure::NotConnected(_)) => true,
         (Repeat::Answered, Failure::Refused(_)) => failure.is_retryable(),
         (Repeat::Refused, Failure::Refused(refusal)) => {
-            failure.is_retryable() && matches!(refusal.status.as_u16(), 429 | 503)
+            failure.is_retryable() && matches!(refusal.status.as_u16(), 429 | 503 | 507)
         }
         (Repeat::Answered | Repeat::Refused, _) => false,
     }

@@ -1,13 +1,13 @@
 //! The contract every engine keeps.
 
-use std::{fmt, future::Future, pin::Pin};
+use std::{fmt, future::Future, pin::Pin, sync::Arc};
 
 use wire::{Address, Glob, Messages, Offset, ReadFrom};
 
 use crate::{
     Append, AppendError, Appended, Capabilities, Chunk, Closing, Create, CreateError, Created,
     Delete, DeleteError, Fork, ForkError, Head, HeadError, List, ListError, Page, ReadError,
-    TrimError, Watch, WatchError,
+    TrimError, Unsupported, Watch, WatchError,
 };
 
 /// The future an engine answers with.
@@ -109,6 +109,20 @@ pub trait Log: Send + Sync + fmt::Debug + 'static {
         address: &'a Address,
         delete: Delete,
     ) -> Answer<'a, Result<(), DeleteError>>;
+
+    /// Erases the stream as [`Delete::Erase`] does, if each stream that this takes along has a path
+    /// that one of `within` matches; forks that were deleted before need none. Looking and erasing
+    /// are one step: no fork comes between.
+    ///
+    /// # Errors
+    /// [`crate::ForkedElsewhere`] if there is another fork; then nothing changes.
+    fn erase_within<'a>(
+        &'a self,
+        _address: &'a Address,
+        _within: Arc<[Glob]>,
+    ) -> Answer<'a, Result<(), DeleteError>> {
+        Box::pin(async { Err(Unsupported { what: "bound what an erase takes along" }.into()) })
+    }
 
     /// One page of the user's streams, in order of their paths.
     fn list<'a>(&'a self, list: List) -> Answer<'a, Result<Page, ListError>>;

@@ -94,6 +94,11 @@ pub struct ProducerEpochStart {
 #[error("the stream has too many producers; reuse producer ids")]
 pub struct TooManyProducers;
 
+/// An erase would take along a fork that it may not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("a fork of the stream stands where this erase may not reach; delete the stream instead")]
+pub struct ForkedElsewhere;
+
 /// The offset is not one of this stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("offset {0} does not stand between two messages of this stream")]
@@ -350,6 +355,9 @@ pub enum DeleteError {
     /// Deleted before.
     #[error(transparent)]
     Gone(#[from] StreamGone),
+    /// It would take along what it may not.
+    #[error(transparent)]
+    ForkedElsewhere(#[from] ForkedElsewhere),
     /// The implementation cannot erase.
     #[error(transparent)]
     Unsupported(#[from] Unsupported),

@@ -1,6 +1,6 @@
 //! Logs that stand before another.
 
-use std::fmt;
+use std::{fmt, sync::Arc};
 
 use wire::{Address, Glob, Offset, ReadFrom};
 
@@ -122,6 +122,15 @@ pub trait Layer: Send + Sync + fmt::Debug + 'static {
         self.behind().delete(address, delete)
     }
 
+    /// As [`Log::erase_within`].
+    fn erase_within<'a>(
+        &'a self,
+        address: &'a Address,
+        within: Arc<[Glob]>,
+    ) -> Answer<'a, Result<(), DeleteError>> {
+        self.behind().erase_within(address, within)
+    }
+
     /// As [`Log::list`].
     fn list<'a>(&'a self, list: List) -> Answer<'a, Result<Page, ListError>> {
         self.behind().list(list)
@@ -196,6 +205,14 @@ impl<L: Layer> Log for L {
         delete: Delete,
     ) -> Answer<'a, Result<(), DeleteError>> {
         Layer::delete(self, address, delete)
+    }
+
+    fn erase_within<'a>(
+        &'a self,
+        address: &'a Address,
+        within: Arc<[Glob]>,
+    ) -> Answer<'a, Result<(), DeleteError>> {
+        Layer::erase_within(self, address, within)
     }
 
     fn list<'a>(&'a self, list: List) -> Answer<'a, Result<Page, ListError>> {

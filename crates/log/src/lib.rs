@@ -36,7 +36,11 @@ pub mod suite;
 pub use contract::{Answer, Log};
 pub use error::{
     AppendError, ContentTypeMismatch, CreateError, DeleteError, ExpectedOffsetConflict, ForkError,
+<<<<<<< HEAD
     HeadError, ListError, MessagesDamaged, OffsetBeyondTail, OffsetTrimmed, OffsetUnknown,
+=======
+    ForkedElsewhere, HeadError, ListError, OffsetBeyondTail, OffsetTrimmed, OffsetUnknown,
+>>>>>>> http
     ProducerEpochStart, ProducerFenced, ProducerGap, ReadError, StreamClosed, StreamExists,
     StreamGone, StreamNotFound, StreamSeqConflict, TooManyProducers, TrimError, Unavailable,
     Unsupported, WatchError,

@@ -349,6 +349,17 @@ impl Log for MemoryLog {
         ready(decided.map(|decided| log.commit(&mut state, decided)))
     }
 
+    fn erase_within<'a>(
+        &'a self,
+        address: &'a Address,
+        within: Arc<[Glob]>,
+    ) -> Answer<'a, Result<(), DeleteError>> {
+        let log = &self.inner;
+        let mut state = log.state();
+        let decided = state.table.decide_erase_within(address, &within, log.now());
+        ready(decided.map(|decided| log.commit(&mut state, decided)))
+    }
+
     fn list<'a>(&'a self, list: List) -> Answer<'a, Result<Page, ListError>> {
         ready(Ok(self.inner.list(&list)))
     }

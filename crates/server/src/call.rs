@@ -1,16 +1,33 @@
 //! Calls: a request on its way, and who makes it.
 
-use std::{net::IpAddr, sync::Arc};
+use std::sync::Arc;
 
-use http::{HeaderName, header, request::Parts, uri::Authority};
+use http::{HeaderName, request::Parts};
 
-use crate::{auth::Client, names, problem::Problem, service::Service};
+use crate::{
+    auth::Client,
+    names,
+    problem::Problem,
+    request::{self, Incoming, Upload},
+    service::Service,
+    shares::{Account, ClientKey},
+};
 
 /// Who is on the other end of a connection.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Peer {
-    pub(crate) ip: IpAddr,
+    /// That of its address.
+    pub(crate) account: Arc<Account>,
     pub(crate) scheme: &'static str,
+}
+
+/// Who makes a request, before it is known whether it may.
+#[derive(Debug)]
+pub(crate) struct Caller {
+    pub(crate) client: Result<Client, Problem>,
+    /// That of the token's bearer, or else of the address.
+    pub(crate) account: Arc<Account>,
+    scheme: &'static str,
 }
 
 /// One request under way.
@@ -18,22 +35,58 @@ pub(crate) struct Peer {
 pub(crate) struct Call<'a> {
     pub(crate) service: &'a Arc<Service>,
     pub(crate) head: &'a Parts,
-    pub(crate) peer: Peer,
+    pub(crate) account: Arc<Account>,
     pub(crate) client: Client,
+    scheme: &'static str,
+}
+
+impl Caller {
+    pub(crate) fn of(service: &Service, peer: &Peer, head: &Parts) -> Self {
+        let client = service.guard.identify(head);
+        let name = client.as_ref().ok().and_then(Client::name);
+        let forwarded = || forwarded(service, head, &names::X_FORWARDED_FOR)?.parse().ok();
+        let account = match name {
+            Some(name) => service.shares.account(ClientKey::Name(name.clone())),
+            None => match forwarded() {
+                Some(ip) => service.shares.account(ClientKey::ip(ip)),
+                None => peer.account.clone(),
+            },
+        };
+        Self { client, account, scheme: peer.scheme }
+    }
+
+    /// Refuses a client who asks too often. Those who are not let in count too, or they could guess
+    /// as fast as they like.
+    pub(crate) fn admit(&self, service: &Service) -> Result<(), Problem> {
+        let Some(rate) = &service.rate else { return Ok(()) };
+        rate.admit(self.account.key()).inspect_err(|_| service.metrics.shed())
+    }
+
+    pub(crate) fn upload<'a, 'b>(
+        &'a self,
+        service: &'a Service,
+        head: &'a Parts,
+        body: Incoming<'b>,
+    ) -> Upload<'a, 'b> {
+        Upload { service, account: &self.account, headers: &head.headers, body }
+    }
 }
 
 impl<'a> Call<'a> {
     /// Lets a client in who has a token, or needs none, and does not ask too often.
     pub(crate) fn enter(
         service: &'a Arc<Service>,
-        peer: Peer,
+        caller: Caller,
         head: &'a Parts,
     ) -> Result<Self, Problem> {
-        let client = service.guard.identify(&head.headers);
-        // Those who are not let in count too, or they could guess as fast as they like.
-        let name = client.as_ref().ok().and_then(Client::name);
-        admit(service, peer, head, name)?;
-        Ok(Self { service, head, peer, client: client? })
+        caller.admit(service)?;
+        let Caller { client, account, scheme } = caller;
+        Ok(Self { service, head, account, client: client?, scheme })
+    }
+
+    pub(crate) fn upload<'b>(&self, body: Incoming<'b>) -> Upload<'_, 'b> {
+        let headers = &self.head.headers;
+        Upload { service: self.service, account: &self.account, headers, body }
     }
 
     /// The scheme the client used.
@@ -41,32 +94,14 @@ impl<'a> Call<'a> {
         match forwarded(self.service, self.head, &names::X_FORWARDED_PROTO) {
             Some("https") => "https",
             Some("http") => "http",
-            _ => self.peer.scheme,
+            _ => self.scheme,
         }
     }
 
     /// The host the client asked for.
     pub(crate) fn host(&self) -> &str {
-        let authority = self.head.uri.authority().map(Authority::as_str);
-        let host = || self.head.headers.get(header::HOST)?.to_str().ok();
-        authority.or_else(host).unwrap_or("localhost")
+        request::host(self.head).unwrap_or("localhost")
     }
-}
-
-/// Refuses a client who asks too often, known by its token or else by its address.
-pub(crate) fn admit(
-    service: &Service,
-    peer: Peer,
-    head: &Parts,
-    name: Option<&str>,
-) -> Result<(), Problem> {
-    let Some(rate) = &service.rate else { return Ok(()) };
-    let forwarded = || forwarded(service, head, &names::X_FORWARDED_FOR)?.parse().ok();
-    let admitted = match name {
-        Some(name) => rate.admit_name(name),
-        None => rate.admit_ip(forwarded().unwrap_or(peer.ip)),
-    };
-    admitted.inspect_err(|_| service.metrics.shed())
 }
 
 /// What the nearest proxy says, if there is one to trust: it appends to the list.

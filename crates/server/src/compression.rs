@@ -34,7 +34,7 @@ pub(crate) async fn apply_tagged(
     content: Content,
     tag: &Tag,
 ) -> Reply {
-    let reply = reply.header(&header::VARY, names::ENCODING_AND_FRAMING.clone());
+    let reply = reply.header(&header::VARY, names::WHAT_READS_VARY_BY.clone());
     match compressed(call, &content).await {
         Some(smaller) => encoded(reply, smaller).header(&header::ETAG, tag.compressed()),
         None => reply.body(content).header(&header::ETAG, tag.plain()),

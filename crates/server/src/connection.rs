@@ -3,7 +3,6 @@
 use std::{
     convert::Infallible,
     io::Cursor,
-    net::SocketAddr,
     pin::pin,
     sync::{
         Arc,
@@ -20,29 +19,28 @@ use sys::Spawn;
 use tokio::{
     io::{AsyncRead, AsyncReadExt as _, AsyncWrite},
     net::TcpStream,
-    sync::OwnedSemaphorePermit,
+    sync::{Notify, OwnedSemaphorePermit},
 };
 use tokio_rustls::{TlsAcceptor, server::TlsStream};
 
 use crate::{
     call::Peer,
+    caps::{HTTP2_SEND_BUFFER_BYTES, HTTP2_STREAMS_MAX, STALL_CHECKS},
+    flow::Flows,
     http1::{Conversation, Ending},
     phase::Phase,
     request::Incoming,
     service::{self, Service},
+    shares::{Account, Share},
 };
-
-/// Requests that one HTTP/2 connection may have under way.
-const STREAMS_MAX: u32 = 100;
-/// Bytes of one answer that wait for an HTTP/2 client to take them.
-const SEND_BUFFER_BYTES: usize = 64 * 1024;
 
 /// A connection that was let in.
 #[derive(Debug)]
 pub(crate) struct Connection {
     service: Arc<Service>,
-    peer: SocketAddr,
-    _permit: OwnedSemaphorePermit,
+    /// That of its address.
+    account: Arc<Account>,
+    _permits: (Share, OwnedSemaphorePermit),
 }
 
 /// What ended the wait for an HTTP/2 connection's first request.
@@ -56,11 +54,11 @@ enum Start {
 impl Connection {
     pub(crate) fn new(
         service: Arc<Service>,
-        peer: SocketAddr,
-        permit: OwnedSemaphorePermit,
+        account: Arc<Account>,
+        permits: (Share, OwnedSemaphorePermit),
     ) -> Self {
         service.metrics.connection_came();
-        Self { service, peer, _permit: permit }
+        Self { service, account, _permits: permits }
     }
 
     pub(crate) async fn serve(self, socket: TcpStream, tls: Option<Arc<ServerConfig>>) {
@@ -106,15 +104,20 @@ impl Connection {
     where
         I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        let peer = self.peer(scheme);
         let asked = AtomicBool::new(false);
+        let sending = Arc::new(Sending::default());
         let answers = service_fn(|request: http::Request<hyper::body::Incoming>| {
             asked.store(true, Ordering::Relaxed);
-            let service = self.service.clone();
+            let (service, peer) = (self.service.clone(), self.peer(scheme));
+            let sending = sending.clone();
             async move {
                 let (head, body) = request.into_parts();
                 let mut response =
-                    service::answer(&service, peer, &head, Incoming::Http2(body)).await;
+                    service::answer(&service, &peer, &head, Incoming::Http2(body)).await;
+                response.body_mut().flow = Some(sending.flows.begin(&service.sys.clock));
+                if response.body().load.is_none() {
+                    sending.overrun.notify_one();
+                }
                 let everywhere = service.cors.headers(response.body().audience).clone();
                 response.headers_mut().extend(everywhere);
                 Ok::<_, Infallible>(response)
@@ -124,15 +127,36 @@ impl Connection {
         let io = tokio::io::join(Cursor::new(said).chain(reading), writing);
         let mut connection = pin!(self.protocol().serve_connection(TokioIo::new(io), answers));
         let started = pin!(self.started(&asked));
-        match select(connection.as_mut(), started).await {
-            Either::Left(_) | Either::Right((Start::Silent, _)) => return,
-            Either::Right((Start::Draining, _)) => connection.as_mut().graceful_shutdown(),
+        let given_up = pin!(self.given_up(&sending));
+        let started = select(started, given_up);
+        let given_up = match select(connection.as_mut(), started).await {
+            Either::Right((Either::Left((Start::Draining, given_up)), _)) => given_up,
+            _ => return,
+        };
+        connection.as_mut().graceful_shutdown();
+        let closed = pin!(self.service.phases.reached(Phase::Closed));
+        select(connection, select(closed, given_up)).await;
+    }
+
+    /// Resolves when a client of HTTP/2 takes nothing of an answer for as long as one of HTTP/1
+    /// may, or has asked for more at a time than it may.
+    async fn given_up(&self, sending: &Sending) {
+        let patience = self.service.settings.limits.body_timeout;
+        let clock = &self.service.sys.clock;
+        let stalled = async {
+            while sending.flows.longest_stall(clock.elapsed()) < patience {
+                clock.sleep(patience / STALL_CHECKS).await;
+            }
+        };
+        match select(pin!(stalled), pin!(sending.overrun.notified())).await {
+            Either::Left(_) => tracing::debug!("a client of HTTP/2 takes nothing"),
+            Either::Right(_) => tracing::debug!("a client of HTTP/2 asks for too much"),
         }
-        select(connection, pin!(self.service.phases.reached(Phase::Closed))).await;
+        self.service.metrics.shed();
     }
 
     fn peer(&self, scheme: &'static str) -> Peer {
-        Peer { ip: self.peer.ip(), scheme }
+        Peer { account: self.account.clone(), scheme }
     }
 
     /// A connection must not be held open without a request.
@@ -156,9 +180,9 @@ impl Connection {
             .timer(TokioTimer::new())
             .keep_alive_interval(limits.header_timeout)
             .keep_alive_timeout(limits.header_timeout)
-            .max_send_buf_size(SEND_BUFFER_BYTES)
+            .max_send_buf_size(HTTP2_SEND_BUFFER_BYTES)
             .max_header_list_size(limits.header_bytes_max)
-            .max_concurrent_streams(STREAMS_MAX);
+            .max_concurrent_streams(HTTP2_STREAMS_MAX);
         http2
     }
 }
@@ -167,6 +191,14 @@ impl Drop for Connection {
     fn drop(&mut self) {
         self.service.metrics.connection_left();
     }
+}
+
+/// What an HTTP/2 connection has on its way.
+#[derive(Debug, Default)]
+struct Sending {
+    flows: Flows,
+    /// Told when an answer could not be counted any more.
+    overrun: Notify,
 }
 
 /// Starts the tasks of HTTP/2 connections.

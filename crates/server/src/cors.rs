@@ -1,8 +1,9 @@
 //! What browsers want to be told: who may read the answer, and how.
 
-use http::{HeaderMap, HeaderValue, Response, StatusCode, header, header::InvalidHeaderValue};
+use http::{HeaderMap, HeaderValue, Response, StatusCode, header, request::Parts};
 
 use crate::{
+    auth::Origin,
     names,
     response::{Audience, Body, Reply},
 };
@@ -22,8 +23,13 @@ static DAY: HeaderValue = HeaderValue::from_static("86400");
 /// The headers that every answer gets.
 #[derive(Debug)]
 pub(crate) struct Cors {
-    as_set: Lines,
-    same_origin: Lines,
+    /// Pages of these origins may read answers; all if it names none.
+    named: Vec<(HeaderValue, Lines)>,
+    /// Whether pages that do not say who they are may read the answer, too.
+    is_open: bool,
+    all_pages: Lines,
+    own_pages: Lines,
+    neighbour: Lines,
 }
 
 #[derive(Debug)]
@@ -34,16 +40,39 @@ struct Lines {
 }
 
 impl Cors {
-    pub(crate) fn new(origin: &str) -> Result<Self, InvalidHeaderValue> {
-        let headers = HeaderMap::from_iter([
-            (header::X_CONTENT_TYPE_OPTIONS, names::NOSNIFF.clone()),
-            (names::CROSS_ORIGIN_RESOURCE_POLICY.clone(), names::CROSS_ORIGIN.clone()),
-            (header::ACCESS_CONTROL_ALLOW_ORIGIN, origin.parse()?),
-            (header::ACCESS_CONTROL_EXPOSE_HEADERS, EXPOSE_HEADERS.clone()),
-        ]);
-        let same_origin =
-            HeaderMap::from_iter([(header::X_CONTENT_TYPE_OPTIONS, names::NOSNIFF.clone())]);
-        Ok(Self { as_set: Lines::of(headers), same_origin: Lines::of(same_origin) })
+    pub(crate) fn new(origins: &[Origin], is_open: bool) -> Self {
+        let named = origins.iter().map(|origin| {
+            let origin = origin.header();
+            (origin.clone(), Lines::of(shared(inert(is_open), origin)))
+        });
+        let neighbour = [(header::X_CONTENT_TYPE_OPTIONS, names::NOSNIFF.clone())];
+        Self {
+            named: named.collect(),
+            is_open,
+            all_pages: Lines::of(shared(inert(is_open), HeaderValue::from_static("*"))),
+            own_pages: Lines::of(inert(is_open)),
+            neighbour: Lines::of(HeaderMap::from_iter(neighbour)),
+        }
+    }
+
+    /// Says which pages may read the answer to this request.
+    ///
+    /// An open server knows its pages by their origin, so an answer to nobody's origin is for no
+    /// other page, or one could read from the browser's cache what it may not ask for.
+    pub(crate) fn address(&self, response: &mut Response<Body>, head: &Parts) {
+        let audience = &mut response.body_mut().audience;
+        if *audience == Audience::Neighbour {
+            return;
+        }
+        let origin = head.headers.get(header::ORIGIN);
+        let place =
+            origin.and_then(|origin| self.named.iter().position(|(named, _)| named == origin));
+        *audience = match place {
+            Some(place) => Audience::Named(place),
+            None if !self.named.is_empty() => Audience::OwnPages,
+            None if self.is_open && origin.is_none() => Audience::OwnPages,
+            None => Audience::AllPages,
+        };
     }
 
     /// Answers a preflight.
@@ -68,10 +97,29 @@ impl Cors {
 
     fn lines(&self, audience: Audience) -> &Lines {
         match audience {
-            Audience::AsSet => &self.as_set,
-            Audience::SameOrigin => &self.same_origin,
+            Audience::OwnPages => &self.own_pages,
+            Audience::AllPages => &self.all_pages,
+            Audience::Named(place) => self.named.get(place).map_or(&self.own_pages, |(_, it)| it),
+            Audience::Neighbour => &self.neighbour,
         }
     }
+}
+
+/// What keeps content from acting: a browser that is led to a stream runs nothing of it, and takes
+/// it for no page of this address.
+fn inert(is_open: bool) -> HeaderMap {
+    let policy = if is_open { &names::SAME_ORIGIN } else { &names::CROSS_ORIGIN };
+    HeaderMap::from_iter([
+        (header::X_CONTENT_TYPE_OPTIONS, names::NOSNIFF.clone()),
+        (header::CONTENT_SECURITY_POLICY, names::INERT.clone()),
+        (names::CROSS_ORIGIN_RESOURCE_POLICY.clone(), policy.clone()),
+    ])
+}
+
+fn shared(mut headers: HeaderMap, origin: HeaderValue) -> HeaderMap {
+    headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
+    headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, EXPOSE_HEADERS.clone());
+    headers
 }
 
 impl Lines {

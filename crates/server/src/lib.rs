@@ -22,16 +22,17 @@
 //! and `http1` bring requests in; `service` routes each `call`; `request`, `handlers` and
 //! `response` are the way through; `follow` is for readers who stay; `problem` is what they hear
 //! when it fails; `neighbour` is for whoever serves other paths of the same address. `auth`,
-//! `rate`, `budget`, `cors`, `etag`, `compression` and `metrics` each do one thing on that way.
+//! `rate`, `shares`, `flow`, `cors`, `etag`, `compression` and `metrics` each do one thing on that way.
 
 mod auth;
-mod budget;
 mod call;
+mod caps;
 mod compression;
 mod connection;
 mod cors;
 mod etag;
 mod files;
+mod flow;
 mod follow;
 #[cfg(fuzzing)]
 pub mod fuzzing;
@@ -50,9 +51,12 @@ mod route;
 mod server;
 mod service;
 mod settings;
+mod shares;
 mod tls;
 
-pub use auth::{Access, Auth, BadAuth, Issuer, Jwt, JwtAlgorithm, Scope, Tokens};
+pub use auth::{
+    Access, Auth, BadAuth, BadOrigin, Issuer, Jwt, JwtAlgorithm, Origin, Scope, Tokens,
+};
 pub use files::BadFile;
 pub use neighbour::{Neighbour, Refusal, Visit, Visitor};
 pub use server::{BindError, Server};

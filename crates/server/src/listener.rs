@@ -1,6 +1,6 @@
 //! The listener: who gets in, and how everybody gets out.
 
-use std::{future::Future, io, net::SocketAddr, pin::pin, sync::Arc, time::Duration};
+use std::{future::Future, io, net::SocketAddr, pin::pin, sync::Arc};
 
 use futures_util::future::{Either, select};
 use rustls::ServerConfig;
@@ -11,17 +11,18 @@ use tokio::{
     sync::Semaphore,
 };
 
-use crate::{Neighbour, connection::Connection, phase::Phase, service::Service};
+use crate::{
+    Neighbour,
+    caps::{REFUSED_PAUSE, TURNED_AWAY_MAX, TURNED_AWAY_PATIENCE},
+    connection::Connection,
+    phase::Phase,
+    service::Service,
+    shares::{Account, ClientKey, Resource, Share},
+};
 
 /// Connections that the kernel keeps for us while we are busy.
 const BACKLOG: u32 = 4096;
-/// Pause after the system refused another connection, for it will refuse the next one, too.
-const REFUSED_PAUSE: Duration = Duration::from_millis(50);
-/// Connections too many that are told so at a time; others are just closed.
-const TURNED_AWAY_MAX: usize = 256;
-/// How long one of them gets to hear it.
-const TURNED_AWAY_PATIENCE: Duration = Duration::from_secs(1);
-/// What it hears.
+/// What a connection too many hears.
 const TURNED_AWAY: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 1\r\n\
     content-length: 0\r\nconnection: close\r\n\r\n";
 
@@ -103,11 +104,13 @@ impl Listener {
     }
 
     fn admit(&self, socket: TcpStream, peer: SocketAddr) {
-        let Ok(permit) = self.connections.clone().try_acquire_owned() else {
+        let account = self.service.shares.account(ClientKey::ip(peer.ip()));
+        let permit = self.connections.clone().try_acquire_owned().ok();
+        let (Some(share), Some(permit)) = (self.share(&account), permit) else {
             self.service.metrics.shed();
             return self.turn_away(socket);
         };
-        let connection = Connection::new(self.service.clone(), peer, permit);
+        let connection = Connection::new(self.service.clone(), account, (share, permit));
         let tls = self.tls.clone();
         match &self.crew {
             Some(crew) => {
@@ -123,6 +126,14 @@ impl Listener {
             None => {
                 self.service.sys.spawn.task("connection", connection.serve(socket, tls));
             }
+        }
+    }
+
+    /// One more connection of this address. That of a proxy has those of many.
+    fn share(&self, account: &Arc<Account>) -> Option<Share> {
+        match self.service.settings.trust_proxy {
+            true => account.take_for_many(Resource::Connections, 1),
+            false => account.take(Resource::Connections, 1),
         }
     }
 

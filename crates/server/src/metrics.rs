@@ -9,7 +9,10 @@ use std::{
 use http::Response;
 use http_body::Body as _;
 
-use crate::response::Body;
+use crate::{
+    response::Body,
+    shares::{Resource, Shares},
+};
 
 /// Upper bounds of the duration histogram, in microseconds.
 const BUCKETS_US: [u64; 12] = [
@@ -73,7 +76,7 @@ impl Metrics {
     }
 
     /// All of it, as Prometheus reads it.
-    pub(crate) fn render(&self) -> String {
+    pub(crate) fn render(&self, shares: &Shares) -> String {
         let mut text = String::with_capacity(4096);
         self.render_answers(&mut text);
         self.render_durations(&mut text);
@@ -86,6 +89,14 @@ impl Metrics {
         ];
         for (name, kind, value) in rows {
             line(&mut text, format_args!("# TYPE {name} {kind}\n{name} {}", get(value)));
+        }
+        let rows = [
+            ("headwater_http_incoming_bytes", Resource::Incoming),
+            ("headwater_http_outgoing_bytes", Resource::Outgoing),
+        ];
+        for (name, resource) in rows {
+            let held = shares.held(resource);
+            line(&mut text, format_args!("# TYPE {name} gauge\n{name} {held}"));
         }
         text
     }

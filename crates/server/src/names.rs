@@ -35,6 +35,7 @@ names! {
     PRODUCER_EXPECTED_SEQ = headers::PRODUCER_EXPECTED_SEQ;
     PRODUCER_RECEIVED_SEQ = headers::PRODUCER_RECEIVED_SEQ;
     CROSS_ORIGIN_RESOURCE_POLICY = "cross-origin-resource-policy";
+    SEC_FETCH_SITE = "sec-fetch-site";
     X_FORWARDED_PROTO = "x-forwarded-proto";
     X_FORWARDED_FOR = "x-forwarded-for";
 }
@@ -53,8 +54,11 @@ values! {
     PRIVATE_MINUTE = "private, max-age=60, stale-while-revalidate=300";
     NOSNIFF = "nosniff";
     CROSS_ORIGIN = "cross-origin";
+    SAME_ORIGIN = "same-origin";
+    INERT = "default-src 'none'; sandbox";
+    ATTACHMENT = "attachment";
     ACCEPT_ENCODING = "accept-encoding";
-    ENCODING_AND_FRAMING = "accept-encoding, stream-framing";
+    WHAT_READS_VARY_BY = "accept-encoding, stream-framing, authorization, origin";
     GZIP = "gzip";
     BASE64 = "base64";
     LENGTH = "length";

@@ -4,16 +4,16 @@
 use std::{fmt, sync::Arc};
 
 use bytes::Bytes;
-use http::{Response, header, request::Parts, uri::Authority};
+use http::{Response, request::Parts};
 use log::Answer;
 use wire::StreamPath;
 
 use crate::{
     Access,
     auth::Client,
-    call::{self, Peer},
+    call::Caller,
     problem::{Kind, Problem},
-    request::{Incoming, receive_at_most},
+    request::{self, Incoming, receive_at_most},
     response::{Audience, Body, Content, Matter},
     service::Service,
 };
@@ -37,6 +37,8 @@ pub struct Visit {
     pub body: Bytes,
     /// Who asks.
     pub visitor: Visitor,
+    /// Why it is a page of another site, if it is one.
+    cross_site: Option<Refusal>,
 }
 
 /// Who asks, and what the server lets it do.
@@ -58,8 +60,16 @@ impl Visit {
     /// The host that the client believes to talk to, as it stands in the request.
     #[must_use]
     pub fn host(&self) -> Option<&str> {
-        let authority = self.head.uri.authority().map(Authority::as_str);
-        authority.or_else(|| self.head.headers.get(header::HOST)?.to_str().ok())
+        request::host(&self.head)
+    }
+
+    /// Refuses pages of other sites, and names that another site made point here, tokens or not.
+    /// The server itself does so where it asks for no token.
+    ///
+    /// # Errors
+    /// [`Refusal::Forbidden`] says what to do.
+    pub fn require_same_site(&self) -> Result<(), Refusal> {
+        self.cross_site.clone().map_or(Ok(()), Err)
     }
 }
 
@@ -99,20 +109,22 @@ fn refusal(problem: &Problem) -> Refusal {
 /// Lets a neighbour answer, within the limits of the server.
 pub(crate) async fn visit(
     service: &Arc<Service>,
-    peer: Peer,
+    caller: Caller,
     head: &Parts,
     body: Incoming<'_>,
     neighbour: &dyn Neighbour,
 ) -> Result<Response<Body>, Problem> {
-    let client = service.guard.identify(&head.headers);
-    let name = client.as_ref().ok().and_then(Client::name);
-    call::admit(service, peer, head, name)?;
+    caller.admit(service)?;
     let bytes_max = neighbour.body_bytes_max();
-    let body = receive_at_most(service, body, bytes_max, "make it smaller").await?;
-    let visit = Visit { head: head.clone(), body: body.bytes.clone(), visitor: Visitor(client) };
+    let upload = caller.upload(service, head, body);
+    let body = receive_at_most(upload, bytes_max, "make it smaller").await?;
+    let cross_site = service.guard.check_site(head).err();
+    let cross_site = cross_site.map(|problem| Refusal::Forbidden(problem.detail().to_owned()));
+    let (head, body) = (head.clone(), body.bytes.clone());
+    let visit = Visit { head, body, visitor: Visitor(caller.client), cross_site };
     let response = neighbour.answer(visit).await;
     Ok(response.map(|bytes| Body {
-        audience: Audience::SameOrigin,
+        audience: Audience::Neighbour,
         ..Body::from(Matter::from(Content::Whole(bytes)))
     }))
 }

@@ -4,7 +4,10 @@ use std::{
     future::Future,
     io,
     net::SocketAddr,
-    sync::{Arc, OnceLock, atomic::AtomicBool},
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicBool, AtomicU64},
+    },
 };
 
 use log::Log;
@@ -13,14 +16,14 @@ use wake::Subscriptions;
 
 use crate::{
     Auth, BadAuth, BadTls, Neighbour, Settings,
-    auth::Guard,
-    budget::Budget,
+    auth::{CrossSite, Guard},
     cors::Cors,
     listener::{self, Listener},
     metrics::Metrics,
     phase::Phases,
     rate::RateLimit,
     service::Service,
+    shares::Shares,
     tls,
 };
 
@@ -56,9 +59,6 @@ pub enum BindError {
     /// Nobody could be told from anybody.
     #[error("auth cannot be set up: {0}")]
     Auth(#[from] BadAuth),
-    /// No header can carry the origin.
-    #[error("cors_origin {0:?} is no origin; use * or one such as https://app.example")]
-    CorsOrigin(String),
 }
 
 impl Server {
@@ -83,11 +83,10 @@ impl Server {
         if matches!(settings.auth, Auth::None) && !settings.listen.ip().is_loopback() {
             return Err(BindError::OpenToAll(settings.listen));
         }
-        let cors = Cors::new(&settings.cors_origin);
-        let cors = cors.map_err(|_| BindError::CorsOrigin(settings.cors_origin.clone()))?;
-        let guard =
-            Guard::new(&sys, &settings.auth, settings.issuer.clone(), settings.private.clone());
-        let guard = guard.await?;
+        let (origins, public_url) = (&settings.cors_origins, settings.public_url.as_deref());
+        let cross_site = CrossSite::new(origins, public_url);
+        let guard = Guard::new(&sys, &settings.auth, settings.issuer.clone(), cross_site).await?;
+        let cors = Cors::new(origins, guard.is_open());
         let tls = match &settings.tls {
             Some(tls) => Some(tls::configure(&sys, tls).await?),
             None => None,
@@ -104,9 +103,8 @@ impl Server {
             metrics: Metrics::default(),
             phases: Phases::new(),
             poisoned: AtomicBool::new(false),
-            inflight: Budget::new(settings.limits.inflight_bytes_max),
-            outgoing: Budget::new(settings.limits.outgoing_bytes_max),
-            seats: Budget::new(settings.limits.live_readers_max),
+            full_until: AtomicU64::new(0),
+            shares: Shares::new(&settings.limits),
             log,
             subscriptions,
             neighbour: OnceLock::new(),

@@ -3,7 +3,7 @@
 use std::{
     sync::{
         Arc, OnceLock,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -18,8 +18,8 @@ use wire::{Address, StreamPath};
 use crate::{
     Neighbour, Settings,
     auth::{Access, Guard},
-    budget::{Budget, Load},
-    call::{Call, Peer},
+    call::{Call, Caller, Peer},
+    caps::{ANSWER_BYTES_FREE, DISK_FULL_LASTS},
     cors::Cors,
     handlers,
     metrics::Metrics,
@@ -28,8 +28,9 @@ use crate::{
     problem::{Kind, Problem},
     rate::RateLimit,
     request::Incoming,
-    response::Body,
+    response::{Body, Load},
     route::Route,
+    shares::{Account, Resource, Share, Shares},
 };
 
 static STREAM_METHODS: HeaderValue =
@@ -52,45 +53,66 @@ pub(crate) struct Service {
     pub(crate) phases: Phases,
     /// True once the log refused a write because an earlier one failed.
     pub(crate) poisoned: AtomicBool,
-    /// Bytes of request bodies.
-    pub(crate) inflight: Budget,
-    /// Bytes of answers.
-    pub(crate) outgoing: Budget,
-    /// Live readers.
-    pub(crate) seats: Budget,
+    /// Until when the disk counts as full, in milliseconds since the server began; 0 if it does not.
+    pub(crate) full_until: AtomicU64,
+    /// What all clients draw from.
+    pub(crate) shares: Arc<Shares>,
 }
 
 /// Answers a request, and keeps the books.
 pub(crate) async fn answer(
     service: &Arc<Service>,
-    peer: Peer,
+    peer: &Peer,
     head: &Parts,
     body: Incoming<'_>,
 ) -> Response<Body> {
     let began = service.sys.clock.elapsed();
-    let routed = route(service, peer, head, body).await;
-    let response = match routed.and_then(|response| load(service, response)) {
-        Ok(response) => response,
-        Err(problem) => {
-            service.note(&problem);
-            problem.into_response()
-        }
+    let caller = Caller::of(service, peer, head);
+    let account = caller.account.clone();
+    // Pages under another name are told nothing that pages may read.
+    let host = service.guard.check_host(head);
+    let is_called_so = host.is_ok();
+    // Before anything is done: what was stored must not be refused for want of room to say so.
+    let request = account.take(Resource::Requests, 1);
+    let routed = match (host, &request) {
+        (Err(problem), _) => Err(problem),
+        (Ok(()), None) => Err(service.shed("too many requests of yours are under way")),
+        (Ok(()), Some(_)) => route(service, caller, head, body).await,
     };
+    let loaded = routed.and_then(|response| {
+        let bytes = load(service, &account, &response)?;
+        Ok((response, bytes))
+    });
+    let (mut response, bytes) = loaded.unwrap_or_else(|problem| {
+        service.note(&problem);
+        (problem.into_response(), None)
+    });
+    let load = request.map(|request| Load { _request: request, _bytes: bytes });
+    response.body_mut().load = load.map(Arc::new);
+    if is_called_so {
+        service.cors.address(&mut response, head);
+    }
     let took = service.sys.clock.elapsed() - began;
     service.metrics.answered(head.method.as_str(), &response, took);
     trace(head, &response, took);
     response
 }
 
-/// Counts a large answer until it is sent, or refuses it if too much is on its way.
-fn load(service: &Arc<Service>, mut response: Response<Body>) -> Result<Response<Body>, Problem> {
+/// Counts a large answer until it is sent, or refuses it if too much is on its way to the client.
+/// Answers that large only tell what is stored, so nothing was done that is refused here.
+fn load(
+    service: &Service,
+    account: &Arc<Account>,
+    response: &Response<Body>,
+) -> Result<Option<Share>, Problem> {
     let bytes = response.body().size_hint().exact().unwrap_or(0);
-    let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
-    let load = Load::take(service, bytes).ok_or_else(|| {
-        Problem::overloaded("too many bytes are on their way to readers; retry after a second")
-    })?;
-    response.body_mut().load = Some(load);
-    Ok(response)
+    match usize::try_from(bytes).unwrap_or(usize::MAX) {
+        ..=ANSWER_BYTES_FREE => Ok(None),
+        bytes => match account.take(Resource::Outgoing, bytes) {
+            None => Err(service.shed("too many bytes are on their way to you")),
+            share => Ok(share),
+        },
+    }
 }
 
 /// The answer to bytes that were no request.
@@ -106,11 +128,41 @@ impl Service {
         self.poisoned.load(Ordering::Relaxed)
     }
 
-    fn note(&self, problem: &Problem) {
-        if problem.kind() == Kind::Poisoned {
-            self.poisoned.store(true, Ordering::Relaxed);
+    /// Counts a refusal for want of room, and says so.
+    pub(crate) fn shed(&self, what: &str) -> Problem {
+        self.metrics.shed();
+        Problem::overloaded(format!("{what}; retry after a second"))
+    }
+
+    /// True if a write was refused for want of room, lately, and none has succeeded since.
+    pub(crate) fn is_full(&self) -> bool {
+        self.full_until.load(Ordering::Relaxed) > millis(self.sys.clock.elapsed())
+    }
+
+    /// A write was stored, so there is room.
+    pub(crate) fn has_stored(&self) {
+        if self.full_until.load(Ordering::Relaxed) != 0 {
+            self.full_until.store(0, Ordering::Relaxed);
         }
     }
+
+    fn note(&self, problem: &Problem) {
+        match problem.kind() {
+            Kind::Poisoned => self.poisoned.store(true, Ordering::Relaxed),
+            Kind::DiskFull => {
+                if !self.is_full() {
+                    tracing::warn!("there is no room on the disk: writes are refused");
+                }
+                let until = self.sys.clock.elapsed() + DISK_FULL_LASTS;
+                self.full_until.store(millis(until), Ordering::Relaxed);
+            }
+            _ => {}
+        }
+    }
+}
+
+fn millis(elapsed: Duration) -> u64 {
+    u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX)
 }
 
 fn trace(head: &Parts, response: &Response<Body>, took: Duration) {
@@ -125,31 +177,31 @@ fn trace(head: &Parts, response: &Response<Body>, took: Duration) {
 
 async fn route(
     service: &Arc<Service>,
-    peer: Peer,
+    caller: Caller,
     head: &Parts,
     body: Incoming<'_>,
 ) -> Result<Response<Body>, Problem> {
-    let enter = || Call::enter(service, peer, head);
     match (Route::of(head.uri.path()), &head.method) {
         (Route::Unknown, _) => match service.neighbour.get() {
             Some(neighbour) => {
-                Box::pin(neighbour::visit(service, peer, head, body, &**neighbour)).await
+                Box::pin(neighbour::visit(service, caller, head, body, &**neighbour)).await
             }
             None => Err(Problem::not_found("streams are at /v1/stream/{path}")),
         },
         (_, &Method::OPTIONS) => Ok(service.cors.preflight()),
-        (Route::Stream(path), _) => stream(&enter()?, path, body).await,
+        (Route::Stream(path), _) => stream(&Call::enter(service, caller, head)?, path, body).await,
         (Route::Streams, &Method::GET | &Method::HEAD) => {
-            let call = enter()?;
+            let call = Call::enter(service, caller, head)?;
             call.client.require_everywhere(&[Access::Read, Access::Admin])?;
             Box::pin(handlers::list(&call)).await
         }
         (Route::Metrics, &Method::GET | &Method::HEAD) => {
-            enter()?.client.require_everywhere(&[Access::Admin])?;
+            let call = Call::enter(service, caller, head)?;
+            call.client.require_everywhere(&[Access::Admin])?;
             Ok(handlers::metrics(service))
         }
         (Route::Reserved(rest), _) => {
-            Box::pin(handlers::subscriptions(service, peer, head, rest, body)).await
+            Box::pin(handlers::subscriptions(service, caller, head, rest, body)).await
         }
         (Route::Health, &Method::GET | &Method::HEAD) => handlers::health(service),
         (Route::Ready, &Method::GET | &Method::HEAD) => handlers::ready(service),

@@ -8,12 +8,9 @@ use std::{
     time::Duration,
 };
 
-use wire::{
-    Glob,
-    caps::{APPEND_BYTES_MAX, CHUNK_BYTES_DEFAULT},
-};
+use wire::caps::{APPEND_BYTES_MAX, CHUNK_BYTES_DEFAULT};
 
-use crate::{Auth, Issuer};
+use crate::{Auth, Issuer, Origin};
 
 /// How a server listens, whom it lets in, and how it serves.
 #[derive(Clone, Debug)]
@@ -35,11 +32,10 @@ pub struct Settings {
     pub public_url: Option<String>,
     /// Whether a proxy in front sets `X-Forwarded-Proto` and `X-Forwarded-For`; no.
     pub trust_proxy: bool,
-    /// Streams that pages of other sites may not use without a token, where everybody else may;
-    /// none.
-    pub private: Option<Glob>,
-    /// `Access-Control-Allow-Origin`; `*`.
-    pub cors_origin: String,
+    /// Origins of web pages that may use this server, such as `https://app.example`; none. With
+    /// [`Auth::None`] pages of these may do what programs may, and other sites' pages need a token
+    /// for everything. With tokens, pages of all origins may show one unless some are named.
+    pub cors_origins: Vec<Origin>,
     /// How long a long-poll waits for data; 20 s.
     pub long_poll_timeout: Duration,
     /// How long one SSE answer goes on before the client must come back; 60 s.
@@ -66,6 +62,9 @@ pub struct Tls {
 }
 
 /// How much a server takes on; what exceeds it is refused at once.
+///
+/// Of connections, requests, bytes and live readers a single client, known by its token or its address, may
+/// hold half, and fewer the more there are: no more than what is still free (ADR 28).
 #[derive(Clone, Debug)]
 pub struct Limits {
     /// Bytes of one request body; 16 MiB. More is answered with 413.
@@ -76,13 +75,15 @@ pub struct Limits {
     pub header_bytes_max: u32,
     /// Time for the headers of a request to arrive, and for a connection to stay idle; 30 s.
     pub header_timeout: Duration,
-    /// Connections at a time; 10,000. The next one is answered with 503 and closed.
+    /// Connections at a time; 20,000. The next one is answered with 503 and closed.
     pub connections_max: usize,
+    /// Requests at a time whose answers are not sent yet; 30,000. The next one is answered with 503.
+    pub requests_max: usize,
     /// Bytes of request bodies at a time; 256 MiB. More is answered with 503.
     pub inflight_bytes_max: usize,
-    /// Bytes of large answers on their way at a time; 256 MiB. More is answered with 503.
+    /// Bytes of answers on their way at a time; 256 MiB. More is answered with 503.
     pub outgoing_bytes_max: usize,
-    /// Long-polls and SSE answers at a time; 10,000. The next one is answered with 503.
+    /// Long-polls and SSE answers at a time; 20,000. The next one is answered with 503.
     pub live_readers_max: usize,
     /// Requests of one client, known by its token or its address; unlimited. More is answered
     /// with 429.
@@ -108,8 +109,7 @@ impl Default for Settings {
             issuer: None,
             public_url: None,
             trust_proxy: false,
-            private: None,
-            cors_origin: "*".to_owned(),
+            cors_origins: Vec::new(),
             long_poll_timeout: Duration::from_secs(20),
             sse_life: Duration::from_secs(60),
             sse_keep_alive: Duration::from_secs(15),
@@ -128,10 +128,11 @@ impl Default for Limits {
             body_timeout: Duration::from_secs(60),
             header_bytes_max: 64 * 1024,
             header_timeout: Duration::from_secs(30),
-            connections_max: 10_000,
+            connections_max: 20_000,
+            requests_max: 30_000,
             inflight_bytes_max: 256 * 1024 * 1024,
             outgoing_bytes_max: 256 * 1024 * 1024,
-            live_readers_max: 10_000,
+            live_readers_max: 20_000,
             rate: None,
         }
     }

@@ -83,7 +83,7 @@ fn server_settings(sources: &Sources) -> Result<server::Settings, Failure> {
         auth: auth(sources)?,
         public_url: sources.read(&keys::PUBLIC_URL)?,
         trust_proxy: sources.read(&keys::TRUST_PROXY)?.unwrap_or(defaults.trust_proxy),
-        cors_origin: sources.read(&keys::CORS_ORIGIN)?.unwrap_or(defaults.cors_origin),
+        cors_origins: sources.read(&keys::CORS_ORIGIN)?.unwrap_or(defaults.cors_origins),
         long_poll_timeout: sources
             .read(&keys::LONG_POLL_TIMEOUT)?
             .unwrap_or(defaults.long_poll_timeout),
@@ -110,9 +110,11 @@ fn limits(sources: &Sources) -> Result<server::Limits, Failure> {
             .map(|per_second| server::Rate { per_second, burst: per_second }),
         ..defaults
     };
-    if limits.inflight_bytes_max < limits.body_bytes_max {
+    // One client may hold half of it.
+    if limits.inflight_bytes_max / 2 < limits.body_bytes_max {
         return Err(Failure::usage(
-            "inflight-max is less than body-max, so no large body could ever be taken; raise it",
+            "inflight-max is less than twice body-max, so no large body could ever be taken; \
+             raise it",
         ));
     }
     Ok(limits)
@@ -149,13 +151,17 @@ fn jwt(sources: &Sources) -> Result<Option<server::Jwt>, Failure> {
     let algorithm = sources.read(&keys::JWT_ALGORITHM)?;
     let audience = sources.read(&keys::JWT_AUDIENCE)?;
     let issuer = sources.read(&keys::JWT_ISSUER)?;
+    let leeway = sources.read(&keys::JWT_LEEWAY)?;
     match (sources.read(&keys::JWT_KEY)?, algorithm) {
-        (Some(key), Some(algorithm)) => Ok(Some(server::Jwt { algorithm, key, audience, issuer })),
+        (Some(key), Some(algorithm)) => {
+            let leeway = leeway.unwrap_or(server::Jwt::LEEWAY_DEFAULT);
+            Ok(Some(server::Jwt { algorithm, key, audience, issuer, leeway }))
+        }
         // Guessing is not safe: a public key taken for a shared secret lets everybody sign.
         (Some(_), None) => {
             Err(Failure::usage("jwt-key needs jwt-algorithm: hs256, rs256, es256 or eddsa"))
         }
-        (None, None) if audience.is_none() && issuer.is_none() => Ok(None),
+        (None, None) if audience.is_none() && issuer.is_none() && leeway.is_none() => Ok(None),
         (None, _) => Err(Failure::usage("the other jwt settings need jwt-key")),
     }
 }

@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use server::JwtAlgorithm;
+use server::{JwtAlgorithm, Origin};
 
 use super::values::{self, AuthKind, EngineKind, Kind, LogFormat};
 
@@ -94,8 +94,9 @@ settings! {
             "What the URLs of streams begin with [default: as each client asked]";
         TRUST_PROXY: bool = "trust-proxy", "", SWITCH,
             "Believe the X-Forwarded headers of the proxy in front";
-        CORS_ORIGIN: String = "cors-origin", "ORIGIN", TEXT,
-            "Web pages that may use this server: an origin or * [default: *]";
+        CORS_ORIGIN: Vec<Origin> = "cors-origin", "ORIGINS", ORIGINS,
+            "Web pages that may use this server: origins with commas between, or * for any that \
+             has a token [default: *]";
         LONG_POLL_TIMEOUT: Duration = "long-poll-timeout", "DURATION", DURATION,
             "How long a long-poll waits for messages [default: 20s]";
         CHUNK_BYTES: usize = "chunk-bytes", "SIZE", BYTES,
@@ -115,6 +116,8 @@ settings! {
             "What their aud must be";
         JWT_ISSUER: String = "jwt-issuer", "TEXT", TEXT,
             "What their iss must be";
+        JWT_LEEWAY: Duration = "jwt-leeway", "DURATION", LEEWAY,
+            "How far clocks may be off: they hold this long past their exp [default: 30s]";
     }
     Limits {
         BODY_MAX: usize = "body-max", "SIZE", BODY_BYTES,
@@ -122,7 +125,7 @@ settings! {
         INFLIGHT_MAX: usize = "inflight-max", "SIZE", BYTES,
             "Bytes of all request bodies at a time [default: 256MiB]";
         CONNECTIONS_MAX: usize = "connections-max", "COUNT", COUNT,
-            "Connections at a time [default: 10000]";
+            "Connections at a time [default: 20000, or as many as there are descriptors for]";
         RATE: NonZeroU32 = "rate", "COUNT", RATE,
             "Requests per second of one client [default: unlimited]";
     }

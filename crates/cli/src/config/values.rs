@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use server::JwtAlgorithm;
+use server::{JwtAlgorithm, Origin};
 use tracing_subscriber::EnvFilter;
 use wire::caps::APPEND_BYTES_MAX;
 
@@ -95,6 +95,14 @@ pub(super) const DIRECTORY: Kind<PathBuf> =
 pub(super) const TEXT: Kind<String> =
     Kind { allowed: "some text", parse: |text| non_empty(text).map(str::to_owned) };
 
+pub(super) const ORIGINS: Kind<Vec<Origin>> = Kind {
+    allowed: "* or origins such as https://app.example,http://localhost:5173",
+    parse: |text| match text {
+        "*" => Some(Vec::new()),
+        some => some.split(',').map(|origin| origin.trim().parse().ok()).collect(),
+    },
+};
+
 pub(super) const LOG_FILTER: Kind<String> = Kind {
     allowed: "a level such as warn, or levels by module such as info,server=debug",
     parse: |text| EnvFilter::builder().parse(text).is_ok().then(|| text.to_owned()),
@@ -108,6 +116,14 @@ pub(super) const URL: Kind<String> = Kind {
 pub(super) const DURATION: Kind<Duration> = Kind {
     allowed: "a duration such as 500ms, 20s, 5m or 1h",
     parse: |text| duration(text).filter(|duration| !duration.is_zero()),
+};
+
+pub(super) const LEEWAY: Kind<Duration> = Kind {
+    allowed: "whole seconds up to an hour, such as 0s, 30s or 5m",
+    parse: |text| {
+        let is_whole = |leeway: &Duration| leeway.subsec_nanos() == 0 && leeway.as_secs() <= 3600;
+        duration(text).filter(is_whole)
+    },
 };
 
 pub(super) const BYTES: Kind<usize> = Kind {

@@ -21,8 +21,6 @@ use crate::{
     session::{self, AGENT, Choice},
 };
 
-/// The streams of all sessions.
-const SESSION_STREAMS: &str = "*/sessions/**";
 /// How those of our own begin.
 const SESSIONS_PREFIX: &str = "main/sessions/";
 /// Sessions that are told of.
@@ -51,8 +49,6 @@ pub(crate) fn run(flags: DevFlags) -> Result<(), Failure> {
             Auth::Tokens(_) => None,
         };
         config.server.issuer = issuer.clone();
-        // Whatever page is open in another tab: what is said here is none of its business.
-        config.server.private = SESSION_STREAMS.parse().ok();
         let usual_port = config.server.listen.port();
         let scheme = if config.server.tls.is_some() { "https" } else { "http" };
         let server = bind_near(&sys, &store, config.server, ports).await?;
@@ -61,7 +57,7 @@ pub(crate) fn run(flags: DevFlags) -> Result<(), Failure> {
         let earlier = earlier(&*store.log()).await?;
         let session = SessionId::draw(&sys.chance);
         actions.create(&session).await.map_err(Failure::refused)?;
-        let server = server.beside(Arc::new(house(&sys, actions, issuer, address)));
+        let server = server.beside(Arc::new(house(&sys, actions, issuer)));
         let fleet = launch(&sys, &store, choice.clone())?;
         let taken = (address.port() != usual_port && usual_port != 0).then_some(usual_port);
         let url = format!("{scheme}://{address}");
@@ -83,15 +79,10 @@ async fn earlier(log: &dyn Log) -> Result<Vec<SessionId>, Failure> {
     Ok(ids.take(EARLIER_MAX).collect())
 }
 
-fn house(
-    sys: &Sys,
-    actions: Actions,
-    issuer: Option<Arc<Issuer>>,
-    address: std::net::SocketAddr,
-) -> House {
+fn house(sys: &Sys, actions: Actions, issuer: Option<Arc<Issuer>>) -> House {
     let door = Door::new(sys, actions);
     let door = match issuer {
-        Some(issuer) => door.with_pass(Pass::new(issuer, address)),
+        Some(issuer) => door.with_pass(Pass::new(issuer)),
         None => door,
     };
     House { sys: sys.clone(), door }

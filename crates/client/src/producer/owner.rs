@@ -331,7 +331,10 @@ impl Owner {
             (StatusCode::CONFLICT, ..) if is_true(&refusal.headers, headers::CLOSED) => {
                 self.die(batch, ProducerError::Closed);
             }
-            (status, ..) if status.is_client_error() && status.as_u16() != 429 => {
+            (status, ..)
+                if status.is_client_error()
+                    && (status.as_u16() != 429 || refusal.code == "too-many-producers") =>
+            {
                 let why = ProducerError::Refused(Box::new(refusal));
                 self.failed = Some(why.clone());
                 self.line.skipped(batch.seq);

@@ -9,7 +9,7 @@ use std::{io, sync::Arc, time::Duration};
 use bytes::Bytes;
 use sys::{Clock, UnixMs};
 use tokio::sync::{mpsc, oneshot};
-use wire::{Address, Offset};
+use wire::{Address, Glob, Offset};
 
 use super::{
     checkpoint,
@@ -52,6 +52,7 @@ pub(super) enum Command {
     Append(Address, Append, Reply<Appended, AppendError>),
     Trim(Address, Incarnation, Offset, Reply<Head, TrimError>),
     Delete(Address, Delete, Reply<(), DeleteError>),
+    EraseWithin(Address, Arc<[Glob]>, Reply<(), DeleteError>),
     /// A read that must outlast a crash.
     Touch(Incarnation, Reply<(), HeadError>),
     Reap,
@@ -203,6 +204,12 @@ impl Committer {
             Command::Delete(address, delete, reply) => {
                 self.decide(0, reply, |state| state.table.decide_delete(&address, delete, now));
                 self.hint(if delete == Delete::Erase { Job::Erase } else { Job::Reclaim });
+            }
+            Command::EraseWithin(address, within, reply) => {
+                let decide =
+                    |state: &State| state.table.decide_erase_within(&address, &within, now);
+                self.decide(0, reply, decide);
+                self.hint(Job::Erase);
             }
             Command::Touch(id, reply) => self.decide(0, reply, |state| Ok(touch(state, id, now))),
             Command::Reap => self.reap(now),

@@ -355,6 +355,15 @@ impl Log for FileLog {
         Box::pin(self.ask(move |reply| Command::Delete(address, delete, reply)))
     }
 
+    fn erase_within<'a>(
+        &'a self,
+        address: &'a Address,
+        within: Arc<[Glob]>,
+    ) -> Answer<'a, Result<(), DeleteError>> {
+        let address = address.clone();
+        Box::pin(self.ask(move |reply| Command::EraseWithin(address, within, reply)))
+    }
+
     fn list<'a>(&'a self, list: List) -> Answer<'a, Result<Page, ListError>> {
         let now = self.sys.clock.unix_ms();
         Box::pin(std::future::ready(Ok(self.registry.list(&list, now))))

@@ -171,6 +171,39 @@ pub async fn an_erase_takes_the_forks_along(subject: Subject) {
     subject.holds(&source, &[]).await;
 }
 
+/// One fork that may not be erased keeps the whole family, whatever it descends from.
+pub async fn an_erase_stays_within_its_bounds(subject: Subject) {
+    let source = subject.make_filled("mine/source", &[&["one"]]).await;
+    let fork = subject.fork("mine/fork", Fork::of(source.clone())).await;
+    let elsewhere = subject.fork("theirs/fork", Fork::of(fork.clone())).await;
+    let within = async |globs: &[&str]| {
+        let globs = globs.iter().map(|glob| glob.parse().expect("a glob")).collect();
+        subject.log.erase_within(&source, globs).await
+    };
+    match within(&["mine/**"]).await {
+        Err(DeleteError::Unsupported(_)) => return,
+        refused => assert_matches!(refused, Err(DeleteError::ForkedElsewhere(_))),
+    }
+    assert_matches!(within(&[]).await, Err(DeleteError::ForkedElsewhere(_)));
+    for address in [&source, &fork, &elsewhere] {
+        subject.holds(address, &["one"]).await;
+    }
+    within(&["mine/**", "theirs/*"]).await.expect("all may be erased");
+    for address in [&source, &fork, &elsewhere] {
+        assert_matches!(subject.log.head(address).await, Err(HeadError::NotFound(_)));
+    }
+    // What its owner has deleted already is only kept for its forks.
+    let source = subject.make_filled("mine/source", &[&["one"]]).await;
+    let retired = subject.fork("theirs/fork", Fork::of(source.clone())).await;
+    let last = subject.fork("mine/last", Fork::of(retired.clone())).await;
+    subject.delete(&retired).await;
+    let mine = ["mine/**".parse().expect("a glob")];
+    subject.log.erase_within(&source, mine.into()).await.expect("what is left may be erased");
+    for address in [&source, &retired, &last] {
+        assert_matches!(subject.log.head(address).await, Err(HeadError::NotFound(_)));
+    }
+}
+
 /// Deleted first, erased later.
 pub async fn a_source_that_is_gone_can_be_erased(subject: Subject) {
     let source = subject.make("source").await;

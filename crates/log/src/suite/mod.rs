@@ -161,6 +161,7 @@ macro_rules! suite_list {
                 a_chain_of_deleted_forks_ends_with_its_last,
                 a_living_source_outlives_its_forks,
                 an_erase_takes_the_forks_along,
+                an_erase_stays_within_its_bounds,
                 a_source_that_is_gone_can_be_erased,
                 an_erased_fork_leaves_its_source,
                 an_erased_last_fork_takes_its_deleted_source_along,

@@ -1,10 +1,13 @@
 //! Judging a trim, a delete and an expiry.
 
 use sys::UnixMs;
-use wire::{Address, Offset};
+use wire::{Address, Glob, Offset};
 
 use super::{Absent, Change, Changes, Decided, Table};
-use crate::{Delete, DeleteError, Head, Incarnation, OffsetBeyondTail, StreamNotFound, TrimError};
+use crate::{
+    Delete, DeleteError, ForkedElsewhere, Head, Incarnation, OffsetBeyondTail, StreamNotFound,
+    TrimError,
+};
 
 impl Table {
     /// The engine has made sure that `before` stands between two messages of stream `looked_at`,
@@ -48,6 +51,32 @@ impl Table {
             (id, Delete::Stream) => self.retire_or_drop(id),
         };
         Ok(Decided { answer: (), changes })
+    }
+
+    /// An erase that takes nothing along but streams whose paths one of `within` matches.
+    pub(crate) fn decide_erase_within(
+        &self,
+        address: &Address,
+        within: &[Glob],
+        now: UnixMs,
+    ) -> Result<Decided<()>, DeleteError> {
+        let decided = self.decide_delete(address, Delete::Erase, now)?;
+        let reaches = |address: &Address| match address {
+            Address::Stream(path) => within.iter().any(|glob| glob.matches(path)),
+            Address::System(_) => false,
+        };
+        let is_allowed = |change: &Change| match change {
+            // Ancestors that go with their last fork are not erased, and were deleted before.
+            Change::Drop { id, erase: true } => {
+                let meta = self.meta(*id);
+                meta.retired || reaches(&meta.address)
+            }
+            _ => true,
+        };
+        match decided.changes.iter().all(is_allowed) {
+            true => Ok(decided),
+            false => Err(ForkedElsewhere.into()),
+        }
     }
 
     /// The changes that end a stream whose time is over, if it is.

@@ -1,13 +1,16 @@
 //! The guard: from an `Authorization` header to a client, and from a client to yes or no.
 
-use std::{net::IpAddr, sync::Arc};
+use std::{borrow::Cow, sync::Arc};
 
-use http::{HeaderMap, HeaderValue, header};
+use http::{header, request::Parts};
 use sys::Sys;
 use wire::{Glob, StreamPath};
 
 use crate::{
-    auth::{Access, Auth, Issuer, Tokens, jwt::Verifier, keys::Keys, scope::Scope},
+    auth::{
+        Access, Auth, CrossSite, Issuer, Tokens, cross_site::Foreign, jwt::Verifier, keys::Keys,
+        scope::Scope,
+    },
     files::{self, BadFile},
     names,
     problem::{Kind, Problem},
@@ -15,9 +18,6 @@ use crate::{
 };
 
 const NO_TOKEN: &str = "send a token as Authorization: Bearer <token>";
-
-const PAGE_NEEDS_TOKEN: &str = "pages of other sites need a token for this stream; send it as \
-                                Authorization: Bearer <token>";
 
 /// Auth settings that nobody could be let in by.
 #[derive(Debug, thiserror::Error)]
@@ -43,8 +43,8 @@ pub(crate) struct Guard {
     door: Door,
     /// Whose tokens are good, too.
     issuer: Option<Arc<Issuer>>,
-    /// Streams that pages of other sites may not use without a token.
-    private: Option<Arc<Glob>>,
+    /// Which requests without a token are those of other sites' pages.
+    cross_site: CrossSite,
 }
 
 #[derive(Debug)]
@@ -67,8 +67,6 @@ struct Known {
 pub(crate) enum Client {
     /// Anybody, on an open server.
     Anybody,
-    /// A page of another site, on an open server: anybody, but for these streams.
-    Page { private: Arc<Glob> },
     /// The bearer of a token.
     Named { name: Arc<str>, scopes: Arc<[Scope]> },
 }
@@ -78,11 +76,10 @@ impl Guard {
         sys: &Sys,
         auth: &Auth,
         issuer: Option<Arc<Issuer>>,
-        private: Option<Glob>,
+        cross_site: CrossSite,
     ) -> Result<Self, BadAuth> {
-        let private = private.map(Arc::new);
         let tokens = match auth {
-            Auth::None => return Ok(Self { door: Door::Open, issuer, private }),
+            Auth::None => return Ok(Self { door: Door::Open, issuer, cross_site }),
             Auth::Tokens(Tokens { keys: None, jwt: None }) => return Err(BadAuth::Nobody),
             Auth::Tokens(tokens) => tokens,
         };
@@ -94,7 +91,7 @@ impl Guard {
             Some(jwt) => Some(Verifier::new(jwt, &files::read(sys, &jwt.key).await?)?),
             None => None,
         };
-        Ok(Self { door: Door::Tokens(Box::new(Known { keys, verifier })), issuer, private })
+        Ok(Self { door: Door::Tokens(Box::new(Known { keys, verifier })), issuer, cross_site })
     }
 
     /// True if everybody may read everything, so that shared caches may keep it.
@@ -102,13 +99,29 @@ impl Guard {
         matches!(self.door, Door::Open)
     }
 
-    pub(crate) fn identify(&self, headers: &HeaderMap) -> Result<Client, Problem> {
-        if self.issuer.is_none() && self.is_open() {
-            return Ok(self.anybody(headers));
+    /// Refuses a name that is none of an open server's, whatever is asked for. Who shows a token
+    /// is judged by that.
+    pub(crate) fn check_host(&self, head: &Parts) -> Result<(), Problem> {
+        let has_token = || head.headers.contains_key(header::AUTHORIZATION);
+        match (&self.door, &self.issuer) {
+            (Door::Tokens(_), _) => Ok(()),
+            (Door::Open, Some(_)) if has_token() => Ok(()),
+            (Door::Open, _) => Ok(self.cross_site.check_host(head)?),
         }
-        let header = single(headers, &header::AUTHORIZATION)?;
+    }
+
+    /// Refuses pages of other sites, tokens or not.
+    pub(crate) fn check_site(&self, head: &Parts) -> Result<(), Problem> {
+        Ok(self.cross_site.check(head)?)
+    }
+
+    pub(crate) fn identify(&self, head: &Parts) -> Result<Client, Problem> {
+        if self.issuer.is_none() && self.is_open() {
+            return self.anybody(head);
+        }
+        let header = single(&head.headers, &header::AUTHORIZATION)?;
         match (header, &self.door) {
-            (None, Door::Open) => return Ok(self.anybody(headers)),
+            (None, Door::Open) => return self.anybody(head),
             (None, Door::Tokens(_)) => return Err(unauthorized(NO_TOKEN)),
             (Some(_), _) => {}
         }
@@ -119,22 +132,10 @@ impl Guard {
             .ok_or_else(|| unauthorized("the token is unknown or has expired; get a new one"))
     }
 
-    /// Who asks without a token. Browsers tell of whose site a page is; programs have no reason to.
-    fn anybody(&self, headers: &HeaderMap) -> Client {
-        let site = |origin: &HeaderValue| {
-            let (_, site) = origin.to_str().ok()?.split_once("://")?;
-            Some(site.to_owned())
-        };
-        let Some(private) = &self.private else { return Client::Anybody };
-        let host = headers.get(header::HOST).and_then(|host| host.to_str().ok());
-        let is_foreign = headers
-            .get(header::ORIGIN)
-            .is_some_and(|origin| site(origin).is_none_or(|site| Some(site.as_str()) != host));
-        // A name that somebody else lets lead here would make his page one of this site.
-        if is_foreign || host.is_some_and(|host| !is_plain(host)) {
-            return Client::Page { private: Arc::clone(private) };
-        }
-        Client::Anybody
+    /// Who asks an open server without a token: a program, or a page that is trusted like one.
+    fn anybody(&self, head: &Parts) -> Result<Client, Problem> {
+        self.cross_site.check(head)?;
+        Ok(Client::Anybody)
     }
 }
 
@@ -151,21 +152,15 @@ impl Client {
         Self::Named { name: name.into(), scopes: scopes.into() }
     }
 
-    pub(crate) fn name(&self) -> Option<&str> {
+    pub(crate) fn name(&self) -> Option<&Arc<str>> {
         match self {
-            Self::Anybody | Self::Page { .. } => None,
+            Self::Anybody => None,
             Self::Named { name, .. } => Some(name),
         }
     }
 
     /// Refuses what no scope allows, whether the stream exists or not.
     pub(crate) fn require(&self, access: Access, path: &StreamPath) -> Result<(), Problem> {
-        if let Self::Page { private } = self {
-            return match private.matches(path) {
-                true => Err(unauthorized(PAGE_NEEDS_TOKEN)),
-                false => Ok(()),
-            };
-        }
         if self.has(|scope| scope.allows(access, path)) {
             return Ok(());
         }
@@ -181,20 +176,25 @@ impl Client {
         Err(forbidden(format!("the token lacks the scope {names} on **; ask for it")))
     }
 
+    /// Where it may do this, if not everywhere.
+    pub(crate) fn globs(&self, access: Access) -> Option<Arc<[Glob]>> {
+        match self {
+            Self::Anybody => None,
+            Self::Named { scopes, .. } if scopes.iter().any(|it| it.allows_everywhere(access)) => {
+                None
+            }
+            Self::Named { scopes, .. } => {
+                Some(scopes.iter().filter_map(|scope| scope.glob_for(access)).cloned().collect())
+            }
+        }
+    }
+
     fn has(&self, wanted: impl Fn(&Scope) -> bool) -> bool {
         match self {
             Self::Anybody => true,
-            Self::Page { .. } => false,
             Self::Named { scopes, .. } => scopes.iter().any(wanted),
         }
     }
-}
-
-/// Whether a host is an address, or this machine by its own name.
-fn is_plain(host: &str) -> bool {
-    let name = host.rsplit_once(':').map_or(host, |(name, _)| name);
-    let name = name.trim_start_matches('[').trim_end_matches(']');
-    name.eq_ignore_ascii_case("localhost") || name.parse::<IpAddr>().is_ok()
 }
 
 fn bearer(header: &str) -> Option<&str> {
@@ -202,8 +202,17 @@ fn bearer(header: &str) -> Option<&str> {
     scheme.eq_ignore_ascii_case("bearer").then(|| token.trim_start())
 }
 
-fn unauthorized(detail: &'static str) -> Problem {
+fn unauthorized(detail: impl Into<Cow<'static, str>>) -> Problem {
     Problem::new(Kind::Unauthorized, detail).with(&header::WWW_AUTHENTICATE, names::BEARER.clone())
+}
+
+impl From<Foreign> for Problem {
+    fn from(foreign: Foreign) -> Self {
+        match foreign {
+            Foreign::Host(_) => Self::new(Kind::UnknownHost, foreign.to_string()),
+            Foreign::Origin(_) | Foreign::Site => unauthorized(foreign.to_string()),
+        }
+    }
 }
 
 fn forbidden(detail: String) -> Problem {

@@ -1,6 +1,6 @@
 //! Signed tokens: JWTs that say themselves what their bearer may do.
 
-use std::{fmt, path::PathBuf};
+use std::{fmt, path::PathBuf, time::Duration};
 
 use jsonwebtoken::{Algorithm, DecodingKey, Validation};
 use serde::Deserialize;
@@ -22,6 +22,14 @@ pub struct Jwt {
     pub audience: Option<String>,
     /// What its `iss` must be, if said.
     pub issuer: Option<String>,
+    /// How far the clock of whoever signed it may be off: a token is good for this long before its
+    /// `nbf` and after its `exp`. In whole seconds; see [`Jwt::LEEWAY_DEFAULT`].
+    pub leeway: Duration,
+}
+
+impl Jwt {
+    /// Enough for clocks that a time server keeps.
+    pub const LEEWAY_DEFAULT: Duration = Duration::from_secs(30);
 }
 
 /// How a token is signed. A token that says otherwise is refused.
@@ -61,6 +69,7 @@ impl Verifier {
         let mut validation = Validation::new(algorithm);
         let mut required = vec!["exp"];
         validation.validate_nbf = true;
+        validation.leeway = settings.leeway.as_secs();
         validation.validate_aud = settings.audience.is_some();
         if let Some(audience) = &settings.audience {
             validation.set_audience(&[audience]);

@@ -1,5 +1,6 @@
 //! Auth: who a client is, and what it may do.
 
+mod cross_site;
 mod guard;
 mod issuer;
 mod jwt;
@@ -8,6 +9,8 @@ mod scope;
 
 use std::path::PathBuf;
 
+pub(crate) use cross_site::CrossSite;
+pub use cross_site::{BadOrigin, Origin};
 pub use guard::BadAuth;
 pub(crate) use guard::{Client, Guard};
 pub use issuer::Issuer;

@@ -62,6 +62,11 @@ impl Scope {
         self.allow.contains(&access) && self.glob.matches(path)
     }
 
+    /// Where it allows this, if anywhere.
+    pub(crate) fn glob_for(&self, access: Access) -> Option<&Glob> {
+        self.allow.contains(&access).then_some(&self.glob)
+    }
+
     pub(crate) fn allows_everywhere(&self, access: Access) -> bool {
         self.allow.contains(&access) && self.glob == Glob::everything()
     }

@@ -7,7 +7,7 @@ use wire::{Address, ReadFrom};
 use crate::{
     call::Call,
     follow::{Seat, Waited, cursor, interrupt, wait},
-    handlers::messages,
+    handlers::{messages, refuse_lost},
     names,
     problem::Problem,
     request::ReadParams,
@@ -23,8 +23,9 @@ pub(crate) async fn long_poll(
     let service = call.service;
     let bytes_max = params.bytes_max(service.settings.chunk_bytes);
     let chunk = service.log.read(address, params.from, bytes_max).await?;
+    refuse_lost(params, &chunk)?;
     if chunk.runs.is_empty() && chunk.freshness != Freshness::Closed {
-        let _seat = Seat::take(service)?;
+        let _seat = Seat::take(call)?;
         let mut interrupt = interrupt(service, service.settings.long_poll_timeout);
         return match wait(service, address, chunk.next, &mut interrupt).await? {
             Waited::Moved => {

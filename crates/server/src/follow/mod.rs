@@ -59,7 +59,7 @@ async fn wait(
 
 /// Waits until the tail is past `after`, or as long as a long-poll would.
 pub(crate) async fn tail(call: &Call<'_>, address: &Address, after: Offset) -> Result<(), Problem> {
-    let _seat = Seat::take(call.service)?;
+    let _seat = Seat::take(call)?;
     let mut interrupt = interrupt(call.service, call.service.settings.long_poll_timeout);
     wait(call.service, address, after, &mut interrupt).await?;
     Ok(())

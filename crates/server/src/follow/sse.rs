@@ -12,13 +12,14 @@ use wire::{
 };
 
 use crate::{
-    budget::Load,
     call::Call,
     follow::{Interrupt, Seat, Waited, cursor, interrupt, wait},
+    handlers::refuse_lost,
     names,
     problem::Problem,
     request::ReadParams,
     response::{Body, Matter, Reply},
+    shares::Share,
 };
 
 /// Lives end up to this share of a life earlier, so that readers who came together do not all
@@ -36,7 +37,8 @@ pub(crate) async fn sse(
 ) -> Result<Response<Body>, Problem> {
     let service = call.service;
     let chunk = service.log.read(address, params.from, service.settings.event_bytes).await?;
-    let seat = Seat::take(service)?;
+    refuse_lost(params, &chunk)?;
+    let seat = Seat::take(call)?;
     let encoding = encoding(&chunk.content_type);
     let life = life(call);
     let follower = Box::new(Follower {
@@ -93,7 +95,7 @@ struct Follower {
     interrupt: Interrupt,
     seat: Seat,
     /// Of the frame that is being taken.
-    load: Option<Load>,
+    load: Option<Share>,
 }
 
 /// What a follower does next.
@@ -130,7 +132,7 @@ impl Follower {
         let data_bytes: usize = chunk.runs.iter().map(|run| run.data().len()).sum();
         // The frame before this one was taken.
         self.load = None;
-        self.load = Some(Load::take(self.seat.service(), data_bytes)?);
+        self.load = Some(self.seat.load(data_bytes)?);
         let mut frame = BytesMut::with_capacity(data_bytes + EVENTS_BYTES_USUAL);
         if !chunk.runs.is_empty() {
             write_data(&mut frame, self.encoding, &chunk.runs);

@@ -39,7 +39,7 @@ struct Watcher {
 pub(crate) fn watch(call: &Call<'_>, glob: Glob) -> Result<Response<Body>, Problem> {
     let service = call.service;
     let watcher = Box::new(Watcher {
-        seat: Seat::take(service)?,
+        seat: Seat::take(call)?,
         watch: service.log.watch(glob)?,
         interrupt: interrupt(service, service.settings.sse_keep_alive),
         has_begun: false,

@@ -19,7 +19,7 @@ pub(crate) async fn append(
     body: Incoming<'_>,
 ) -> Result<Response<Body>, Problem> {
     let conditions = conditions(&call.head.headers)?;
-    let body = receive(call.service, body).await?;
+    let body = receive(call.upload(body)).await?;
     let append = match (body.bytes.is_empty(), conditions.closing) {
         (true, Closing::Close) => conditions,
         (true, Closing::LeaveOpen) => {
@@ -30,6 +30,7 @@ pub(crate) async fn append(
     };
     let new_status = new_status(&append);
     let appended = call.service.log.append(address, append).await?;
+    call.service.has_stored();
     let reply = answer(&appended, new_status);
     Ok(match (request::framing(&call.head.headers)?, appended.outcome) {
         (Framing::Plain, _) => reply,
@@ -61,7 +62,7 @@ async fn with_messages(
     call: &Call<'_>,
     address: &Address,
     conditions: Append,
-    body: &Received<'_>,
+    body: &Received,
 ) -> Result<Append, Problem> {
     let framing = request::framing(&call.head.headers)?;
     let content_type = request::content_type(&call.head.headers)?;

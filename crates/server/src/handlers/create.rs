@@ -29,11 +29,12 @@ pub(crate) async fn create(
         call.client.require(Access::Read, &origin.source)?;
     }
     let framing = asked.settings.framing;
-    let body = receive(call.service, body).await?;
+    let body = receive(call.upload(body)).await?;
     let created = match asked.origin {
         Some(origin) => fork(call, address, asked.settings, origin, &body).await?,
         None => make(call, address, asked.settings, &body).await?,
     };
+    call.service.has_stored();
     Ok(answer(call, framing, &created))
 }
 
@@ -106,7 +107,7 @@ async fn make(
     call: &Call<'_>,
     address: &Address,
     asks: Asks,
-    body: &Received<'_>,
+    body: &Received,
 ) -> Result<Created, Problem> {
     let is_json = asks.content_type.as_ref().is_some_and(ContentType::is_json);
     let create = Create {
@@ -123,7 +124,7 @@ async fn fork(
     address: &Address,
     asks: Asks,
     origin: Origin,
-    body: &Received<'_>,
+    body: &Received,
 ) -> Result<Created, Problem> {
     let source = Address::from(origin.source);
     let is_json = match &asks.content_type {

@@ -1,9 +1,11 @@
 //! DELETE: remove a stream, or its oldest messages.
 
 use http::{Response, StatusCode};
+use log::Delete;
 use wire::Address;
 
 use crate::{
+    auth::Access,
     call::Call,
     handlers::head,
     problem::Problem,
@@ -17,7 +19,13 @@ pub(crate) async fn delete(call: &Call<'_>, address: &Address) -> Result<Respons
     let reply = Reply::new(StatusCode::NO_CONTENT);
     match Removal::parse(call.head.uri.query())? {
         Removal::Delete(delete) => {
-            call.service.log.delete(address, delete).await?;
+            match (delete, call.client.globs(Access::Admin)) {
+                // An erase takes forks along, and they may stand anywhere.
+                (Delete::Erase, Some(within)) => {
+                    call.service.log.erase_within(address, within).await?;
+                }
+                (delete, _) => call.service.log.delete(address, delete).await?,
+            }
             Ok(reply.into_response())
         }
         Removal::Trim(before) => {

@@ -22,6 +22,10 @@ pub(crate) fn health(service: &Service) -> Result<Response<Body>, Problem> {
 pub(crate) fn ready(service: &Service) -> Result<Response<Body>, Problem> {
     match service.phases.now() {
         _ if service.is_poisoned() => Err(Problem::poisoned()),
+        Phase::Serving if service.is_full() => {
+            let detail = "there is no room on the disk: writes are refused, reads go on";
+            Err(Problem::new(Kind::DiskFull, detail))
+        }
         Phase::Serving => Ok(text("ready\n")),
         Phase::Draining | Phase::Closed => {
             Err(Problem::new(Kind::Unavailable, "the server is shutting down"))
@@ -34,7 +38,7 @@ pub(crate) fn metrics(service: &Service) -> Response<Body> {
     Reply::new(StatusCode::OK)
         .header(&header::CONTENT_TYPE, names::PROMETHEUS_TEXT.clone())
         .header(&header::CACHE_CONTROL, names::NO_STORE.clone())
-        .bytes(service.metrics.render().into())
+        .bytes(service.metrics.render(&service.shares).into())
         .into_response()
 }
 

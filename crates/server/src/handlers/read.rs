@@ -9,7 +9,7 @@ use crate::{
     compression,
     etag::Tag,
     follow, names,
-    problem::Problem,
+    problem::{Kind, Problem},
     request::{Framing, Live, ReadParams},
     response::{Body, Content, Reply},
 };
@@ -32,7 +32,29 @@ async fn catch_up(
 ) -> Result<Response<Body>, Problem> {
     let bytes_max = params.bytes_max(call.service.settings.chunk_bytes);
     let chunk = call.service.log.read(address, params.from, bytes_max).await?;
+    refuse_lost(params, &chunk)?;
     Ok(messages(call, params, chunk, None).await)
+}
+
+/// Refuses a reader that has come further than the stream ever did: the server was restored from a
+/// copy, or another stream got the name. To go on from the tail would pass over what comes next, as
+/// if nothing were missing. Readers of frames learn it from the offset that goes back, and from the
+/// incarnation.
+pub(crate) fn refuse_lost(params: &ReadParams, chunk: &Chunk) -> Result<(), Problem> {
+    match params.from {
+        ReadFrom::At(offset)
+            if params.framing == Framing::Plain && offset.position > chunk.next.position =>
+        {
+            let detail = format!(
+                "the stream ends at {}, before the offset asked for; it was restored or made \
+                 anew: start from -1",
+                chunk.next
+            );
+            Err(Problem::new(Kind::ReadBeyondTail, detail)
+                .with_offset(&names::NEXT_OFFSET, chunk.next))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// The answer that carries a chunk.
@@ -59,7 +81,7 @@ pub(crate) async fn messages(
     if tag.is_known_to(&call.head.headers) {
         return describe(StatusCode::NOT_MODIFIED, &chunk, cursor)
             .header(&header::CACHE_CONTROL, cache_control)
-            .header(&header::VARY, names::ENCODING_AND_FRAMING.clone())
+            .header(&header::VARY, names::WHAT_READS_VARY_BY.clone())
             .header(&header::ETAG, tag.plain())
             .into_response();
     }

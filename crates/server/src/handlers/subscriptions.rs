@@ -12,10 +12,10 @@ use wire::{StreamPath, Timestamp};
 
 use crate::{
     auth::Access,
-    call::{Call, Peer, admit},
+    call::{Call, Caller},
     names,
     problem::{Kind, Problem},
-    request::{Incoming, list_subscriptions, percent_decoded, receive, single},
+    request::{Incoming, Upload, list_subscriptions, percent_decoded, receive_at_most, single},
     response::{Body, Reply},
     service::Service,
 };
@@ -37,13 +37,13 @@ enum Place {
 /// Answers `/v1/stream/__ds/…`.
 pub(crate) async fn subscriptions(
     service: &Arc<Service>,
-    peer: Peer,
+    caller: Caller,
     head: &Parts,
     rest: &str,
     body: Incoming<'_>,
 ) -> Result<Response<Body>, Problem> {
     let answered = match &service.subscriptions {
-        Some(subscriptions) => answer(service, &**subscriptions, peer, head, rest, body).await,
+        Some(subscriptions) => answer(service, &**subscriptions, caller, head, rest, body).await,
         None => Err(Problem::not_found("this server has no subscriptions")),
     };
     answered.map_err(Problem::of_subscriptions)
@@ -52,7 +52,7 @@ pub(crate) async fn subscriptions(
 async fn answer(
     service: &Arc<Service>,
     subscriptions: &dyn Subscriptions,
-    peer: Peer,
+    caller: Caller,
     head: &Parts,
     rest: &str,
     body: Incoming<'_>,
@@ -60,21 +60,23 @@ async fn answer(
     let place = Place::of(rest)?;
     match (&place, &head.method) {
         (Place::Keys, &Method::GET | &Method::HEAD) => {
-            admit(service, peer, head, None)?;
+            caller.admit(service)?;
             return keys(subscriptions).await;
         }
         // Their tokens come from wakes, not from the operator.
         (Place::Reports(id), &Method::POST) => {
-            admit(service, peer, head, None)?;
-            return report(service, subscriptions, head, id, body).await;
+            caller.admit(service)?;
+            let upload = caller.upload(service, head, body);
+            return report(subscriptions, head, id, upload).await;
         }
         (Place::Release(id), &Method::POST) => {
-            admit(service, peer, head, None)?;
-            return release(service, subscriptions, head, id, body).await;
+            caller.admit(service)?;
+            let upload = caller.upload(service, head, body);
+            return release(subscriptions, head, id, upload).await;
         }
         _ => {}
     }
-    let call = Call::enter(service, peer, head)?;
+    let call = Call::enter(service, caller, head)?;
     if let (Place::Claim(id), &Method::POST) = (&place, &head.method) {
         call.client.require_everywhere(&[Access::Write, Access::Admin])?;
         return claim(&call, subscriptions, id, body).await;
@@ -101,7 +103,7 @@ async fn manage(
             Err(error) => Err(error.into()),
         },
         (Place::Streams(id), &Method::POST) => {
-            let asked: StreamsAsked = read(call.service, body).await?;
+            let asked: StreamsAsked = read(call.upload(body)).await?;
             subscriptions.link(&id, paths(&asked.streams)?.into_iter().collect()).await?;
             Ok(nothing())
         }
@@ -132,7 +134,7 @@ async fn create(
     id: &SubscriptionId,
     body: Incoming<'_>,
 ) -> Result<Response<Body>, Problem> {
-    let asked: Asked = read(call.service, body).await?;
+    let asked: Asked = read(call.upload(body)).await?;
     let Created { is_new, view } = subscriptions.create(id, asked.config()?, base(call)).await?;
     let status = if is_new { StatusCode::CREATED } else { StatusCode::OK };
     describe(call, status, subscriptions, id, &view).await
@@ -144,7 +146,7 @@ async fn claim(
     id: &SubscriptionId,
     body: Incoming<'_>,
 ) -> Result<Response<Body>, Problem> {
-    let asked: ClaimAsked = read(call.service, body).await?;
+    let asked: ClaimAsked = read(call.upload(body)).await?;
     if asked.worker.is_empty() || asked.worker.len() > caps::WORKER_BYTES_MAX {
         let detail = format!("worker must have 1 to {} bytes", caps::WORKER_BYTES_MAX);
         return Err(Problem::bad_request(detail));
@@ -154,14 +156,13 @@ async fn claim(
 }
 
 async fn report(
-    service: &Arc<Service>,
     subscriptions: &dyn Subscriptions,
     head: &Parts,
     id: &SubscriptionId,
-    body: Incoming<'_>,
+    upload: Upload<'_, '_>,
 ) -> Result<Response<Body>, Problem> {
     let token = token(head)?;
-    let asked: ReportAsked = read(service, body).await?;
+    let asked: ReportAsked = read(upload).await?;
     let progress = Progress {
         wake_id: asked.wake_id,
         generation: asked.generation,
@@ -198,14 +199,13 @@ async fn refused_ack(
 }
 
 async fn release(
-    service: &Arc<Service>,
     subscriptions: &dyn Subscriptions,
     head: &Parts,
     id: &SubscriptionId,
-    body: Incoming<'_>,
+    upload: Upload<'_, '_>,
 ) -> Result<Response<Body>, Problem> {
     let token = token(head)?;
-    let asked: ReleaseAsked = read(service, body).await?;
+    let asked: ReleaseAsked = read(upload).await?;
     subscriptions.release(id, token, asked.wake_id, asked.generation).await?;
     Ok(nothing())
 }
@@ -276,21 +276,10 @@ fn token(head: &Parts) -> Result<&str, Problem> {
     }
 }
 
-async fn read<T: DeserializeOwned>(service: &Service, body: Incoming<'_>) -> Result<T, Problem> {
-    // Most say how large they are: then not a byte of what is too large is read.
-    fits(body.announced())?;
-    let body = receive(service, body).await?;
-    fits(body.bytes.len() as u64)?;
+async fn read<T: DeserializeOwned>(upload: Upload<'_, '_>) -> Result<T, Problem> {
+    let body = receive_at_most(upload, caps::REQUEST_BYTES_MAX, "ask for less at a time").await?;
     let unread = |error| Problem::bad_request(format!("the body cannot be read: {error}"));
     serde_json::from_slice(&body.bytes).map_err(unread)
-}
-
-fn fits(bytes: u64) -> Result<(), Problem> {
-    if bytes <= caps::REQUEST_BYTES_MAX as u64 {
-        return Ok(());
-    }
-    let detail = format!("the body must have at most {} bytes", caps::REQUEST_BYTES_MAX);
-    Err(Problem::new(Kind::TooLarge, detail))
 }
 
 fn paths(texts: &[String]) -> Result<BTreeSet<StreamPath>, Problem> {

@@ -42,11 +42,13 @@ use self::{
 };
 use crate::{
     call::Peer,
+    caps::HEAD_BYTES_FREE,
     phase::Phase,
     problem::{Kind, Problem},
     request::Incoming,
     response::{Body, Frames, Matter},
     service::{self, Service},
+    shares::Resource,
 };
 
 /// How long a client that was refused in mid-sentence is listened to, so that it hears why.
@@ -150,6 +152,8 @@ impl<I: AsyncRead + AsyncWrite + Unpin + Send> Conversation<I> {
         let bytes_max = limits.header_bytes_max as usize;
         self.patience.begin(limits.header_timeout);
         let (mut searched, mut has_begun) = (0, false);
+        let mut share = self.peer.account.share(Resource::Incoming);
+        let mut counted = HEAD_BYTES_FREE;
         loop {
             let unread = &mut self.link.get_mut().unread;
             while unread.starts_with(b"\r\n") {
@@ -161,6 +165,13 @@ impl<I: AsyncRead + AsyncWrite + Unpin + Send> Conversation<I> {
                 Ok(None) if unread.len() <= bytes_max => searched = unread.len(),
                 Ok(_) => return Heard::Refused(headers_too_large(bytes_max)),
                 Err(problem) => return Heard::Refused(problem),
+            }
+            if unread.len() > counted {
+                if !share.grow(unread.len() - counted) {
+                    let problem = self.service.shed("too many bytes of yours are in flight");
+                    return Heard::Refused(problem);
+                }
+                counted = unread.len();
             }
             let is_silent = unread.is_empty();
             match self.more().await {
@@ -217,7 +228,7 @@ impl<I: AsyncRead + AsyncWrite + Unpin + Send> Conversation<I> {
         self.link.get_mut().begin_body(&head);
         let response = {
             let body = Incoming::Http1(&self.link);
-            let answer = service::answer(&self.service, self.peer, &head.parts, body);
+            let answer = service::answer(&self.service, &self.peer, &head.parts, body);
             let at_its_end = head.waits();
             let gone = poll_fn(|context| self.link.lock().poll_gone(context, at_its_end));
             match select(pin!(answer), gone).await {
@@ -253,7 +264,7 @@ impl<I: AsyncRead + AsyncWrite + Unpin + Send> Conversation<I> {
         let everywhere = self.service.cors.block(response.body().audience);
         let delivery = self.pen.head(&response, manner, everywhere, &self.service.sys.clock);
         // Its load is given back when all of it is sent.
-        let Body { matter, load: _load, audience: _ } = response.into_body();
+        let Body { matter, load: _load, flow: _, audience: _ } = response.into_body();
         let went_well = match (delivery, matter) {
             (Delivery::Nothing, _) | (_, Matter::Empty) => self.put().await.map(|()| true),
             (_, Matter::Full(bytes)) => {

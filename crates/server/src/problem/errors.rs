@@ -98,6 +98,11 @@ impl From<DeleteError> for Problem {
         match error {
             DeleteError::NotFound(fact) => fact.into(),
             DeleteError::Gone(fact) => fact.into(),
+            DeleteError::ForkedElsewhere(_) => Self::new(
+                Kind::Forbidden,
+                "the token lacks the scope admin on a fork of this stream, which an erase would \
+                 take along; ask for it, or delete without erase",
+            ),
             DeleteError::Unsupported(fact) => fact.into(),
             DeleteError::Unavailable(fact) => fact.into(),
             other => Self::unforeseen(&other),

@@ -14,6 +14,7 @@ use serde::Serialize;
 use wire::{BadMessages, BadPath, framing::BadFraming, json::BadJson};
 
 use crate::{
+    caps::{DISK_FULL_RETRY, PRODUCERS_RETRY},
     names,
     response::{Body, Reply},
 };
@@ -41,6 +42,7 @@ pub(crate) enum Kind {
     BadRequest,
     Unauthorized,
     Forbidden,
+    UnknownHost,
     NotFound,
     StreamNotFound,
     MethodNotAllowed,
@@ -58,6 +60,7 @@ pub(crate) enum Kind {
     OffsetTrimmed,
     OffsetUnknown,
     OffsetBeyondTail,
+    ReadBeyondTail,
     ProducerEpochStart,
     ForksTooDeep,
     SubscriptionNotFound,
@@ -70,10 +73,12 @@ pub(crate) enum Kind {
     NoPendingWork,
     InvalidOffset,
     TooLarge,
+    UnsupportedEncoding,
     HeadersTooLarge,
     TooManyRequests,
     Unsupported,
     Overloaded,
+    DiskFull,
     Unavailable,
     Poisoned,
     Internal,
@@ -89,7 +94,7 @@ impl Kind {
             | Self::ForksTooDeep
             | Self::WebhookUrlRejected => StatusCode::BAD_REQUEST,
             Self::Unauthorized | Self::TokenInvalid => StatusCode::UNAUTHORIZED,
-            Self::Forbidden | Self::ProducerFenced => StatusCode::FORBIDDEN,
+            Self::Forbidden | Self::UnknownHost | Self::ProducerFenced => StatusCode::FORBIDDEN,
             Self::NotFound | Self::StreamNotFound | Self::SubscriptionNotFound => {
                 StatusCode::NOT_FOUND
             }
@@ -101,7 +106,6 @@ impl Kind {
             | Self::SequenceConflict
             | Self::ExpectedOffsetConflict
             | Self::ProducerGap
-            | Self::TooManyProducers
             | Self::NameTaken
             | Self::SubscriptionAlreadyExists
             | Self::TooManySubscriptions
@@ -109,10 +113,12 @@ impl Kind {
             | Self::AlreadyClaimed
             | Self::NoPendingWork
             | Self::InvalidOffset => StatusCode::CONFLICT,
-            Self::StreamGone | Self::OffsetTrimmed => StatusCode::GONE,
+            Self::StreamGone | Self::OffsetTrimmed | Self::ReadBeyondTail => StatusCode::GONE,
             Self::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::UnsupportedEncoding => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             Self::HeadersTooLarge => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
-            Self::TooManyRequests => StatusCode::TOO_MANY_REQUESTS,
+            Self::TooManyRequests | Self::TooManyProducers => StatusCode::TOO_MANY_REQUESTS,
+            Self::DiskFull => StatusCode::INSUFFICIENT_STORAGE,
             Self::Unsupported => StatusCode::NOT_IMPLEMENTED,
             Self::Overloaded | Self::Unavailable | Self::Poisoned => {
                 StatusCode::SERVICE_UNAVAILABLE
@@ -127,6 +133,7 @@ impl Kind {
             Self::BadRequest => ("bad-request", "The request is malformed"),
             Self::Unauthorized => ("unauthorized", "Who are you?"),
             Self::Forbidden => ("forbidden", "The token does not allow this"),
+            Self::UnknownHost => ("unknown-host", "The server has another name"),
             Self::NotFound => ("not-found", "There is nothing here"),
             Self::StreamNotFound => ("stream-not-found", "There is no such stream"),
             Self::MethodNotAllowed => ("method-not-allowed", "The method does not apply here"),
@@ -145,7 +152,9 @@ impl Kind {
             Self::NameTaken => ("name-taken", "The name belongs to a deleted stream"),
             Self::OffsetTrimmed => ("offset-trimmed", "The messages are no longer kept"),
             Self::OffsetUnknown => ("offset-unknown", "The offset is not one of this stream"),
-            Self::OffsetBeyondTail => ("offset-beyond-tail", "The offset lies past the tail"),
+            Self::OffsetBeyondTail | Self::ReadBeyondTail => {
+                ("offset-beyond-tail", "The offset lies past the tail")
+            }
             Self::ProducerEpochStart => {
                 ("producer-epoch-start", "A new epoch starts with sequence 0")
             }
@@ -163,11 +172,15 @@ impl Kind {
             Self::AlreadyClaimed => ("already-claimed", "Somebody else has the work"),
             Self::NoPendingWork => ("no-pending-work", "There is nothing to do"),
             Self::InvalidOffset => ("invalid-offset", "The offset cannot be acknowledged"),
+            Self::UnsupportedEncoding => {
+                ("unsupported-encoding", "The body is encoded in an unknown way")
+            }
             Self::TooLarge => ("too-large", "The body is too large"),
             Self::HeadersTooLarge => ("headers-too-large", "The headers are too large"),
             Self::TooManyRequests => ("too-many-requests", "Too many requests"),
             Self::Unsupported => ("unsupported", "This server cannot do that"),
             Self::Overloaded => ("overloaded", "The server is busy"),
+            Self::DiskFull => ("disk-full", "There is no room on the disk"),
             Self::Unavailable => ("unavailable", "The server cannot serve now"),
             Self::Poisoned => ("poisoned", "The log accepts no more writes"),
             Self::Internal => ("internal", "The server failed"),
@@ -240,7 +253,7 @@ impl Problem {
     }
 
     /// Nothing was done, and the same request may succeed in a second.
-    pub(crate) fn overloaded(detail: &'static str) -> Self {
+    pub(crate) fn overloaded(detail: impl Into<Cow<'static, str>>) -> Self {
         Self::new(Kind::Overloaded, detail).with(&header::RETRY_AFTER, names::ONE_SECOND.clone())
     }
 
@@ -276,7 +289,7 @@ impl Problem {
         Self::new(kind, fact.to_string())
     }
 
-    fn with_offset(self, name: &'static HeaderName, offset: wire::Offset) -> Self {
+    pub(crate) fn with_offset(self, name: &'static HeaderName, offset: wire::Offset) -> Self {
         let value = HeaderValue::from_bytes(&offset.token()).expect("digits and an underscore");
         self.with(name, value)
     }
@@ -327,7 +340,6 @@ facts! {
     BadPath => BadRequest;
     StreamNotFound => StreamNotFound;
     StreamGone => StreamGone;
-    TooManyProducers => TooManyProducers;
     Unsupported => Unsupported;
     wake::BadConfig => BadRequest;
     wake::SubscriptionNotFound => SubscriptionNotFound;
@@ -381,6 +393,13 @@ impl From<ProducerEpochStart> for Problem {
 impl From<OffsetUnknown> for Problem {
     fn from(fact: OffsetUnknown) -> Self {
         Self::from_fact(Kind::OffsetUnknown, &fact).because("offset", fact.0)
+    }
+}
+
+impl From<TooManyProducers> for Problem {
+    fn from(fact: TooManyProducers) -> Self {
+        let retry = HeaderValue::from(PRODUCERS_RETRY.as_secs());
+        Self::from_fact(Kind::TooManyProducers, &fact).with(&header::RETRY_AFTER, retry)
     }
 }
 
@@ -470,6 +489,13 @@ impl From<Unavailable> for Problem {
         let problem = match fact {
             Unavailable::Overloaded => Self::from_fact(Kind::Overloaded, &fact),
             Unavailable::Closing => Self::from_fact(Kind::Unavailable, &fact),
+            Unavailable::DiskFull(why) => {
+                tracing::debug!(%why, "there is no room on the disk");
+                let retry = HeaderValue::from(DISK_FULL_RETRY.as_secs());
+                let detail = "there is no room on the server's disk, and nothing was stored; \
+                              delete or trim streams, or have its operator make room, and retry";
+                return Self::new(Kind::DiskFull, detail).with(&header::RETRY_AFTER, retry);
+            }
             // What the disk said is for the operator, not for the client.
             Unavailable::Poisoned(why) => {
                 tracing::error!(%why, "the log accepts no more writes; restart to recover");

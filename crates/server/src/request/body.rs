@@ -4,57 +4,90 @@ use std::{
     future::{Future, poll_fn},
     io,
     pin::{Pin, pin},
+    sync::Arc,
     task::Poll,
 };
 
 use bytes::{Bytes, BytesMut};
+use http::HeaderMap;
 
 use crate::{
-    budget::Share,
+    caps::REQUEST_BYTES,
     problem::{Kind, Problem},
-    request::Incoming,
+    request::{
+        Incoming,
+        encoding::{self, Encoding},
+    },
     service::Service,
+    shares::{Account, Resource, Share},
 };
+
+/// What a client has too much of.
+pub(super) const IN_FLIGHT: &str = "too many bytes of yours are in flight";
+
+/// A body that is about to be read, and who sends it.
+pub(crate) struct Upload<'a, 'b> {
+    pub(crate) service: &'a Service,
+    pub(crate) account: &'a Arc<Account>,
+    pub(crate) headers: &'a HeaderMap,
+    pub(crate) body: Incoming<'b>,
+}
 
 /// A body that was read, and its share of the bytes in flight: drop it when they are stored.
 #[derive(Debug)]
-pub(crate) struct Received<'a> {
+pub(crate) struct Received {
     pub(crate) bytes: Bytes,
-    _share: Share<'a>,
+    pub(super) share: Share,
 }
 
 /// Reads a body, or refuses it before a byte of it is read if it says that it is too large.
-pub(crate) async fn receive<'a>(
-    service: &'a Service,
-    body: Incoming<'_>,
-) -> Result<Received<'a>, Problem> {
-    let bytes_max = service.settings.limits.body_bytes_max;
-    receive_at_most(service, body, bytes_max, "split it into several appends").await
+pub(crate) async fn receive(upload: Upload<'_, '_>) -> Result<Received, Problem> {
+    let bytes_max = upload.service.settings.limits.body_bytes_max;
+    receive_at_most(upload, bytes_max, "split it into several appends").await
 }
 
 /// The same, for a body that is smaller than any may be, with the advice for one that is not.
-pub(crate) async fn receive_at_most<'a>(
-    service: &'a Service,
-    body: Incoming<'_>,
+pub(crate) async fn receive_at_most(
+    upload: Upload<'_, '_>,
     bytes_max: usize,
     advice: &'static str,
-) -> Result<Received<'a>, Problem> {
-    let limits = &service.settings.limits;
-    let bound = Bound { bytes_max: bytes_max.min(limits.body_bytes_max), advice };
+) -> Result<Received, Problem> {
+    let Upload { service, account, headers, body } = upload;
+    let bytes_max = bytes_max.min(service.settings.limits.body_bytes_max);
+    let bound = Bound { bytes_max, advice };
+    let encoding = Encoding::of(headers)?;
     let announced = usize::try_from(body.announced()).unwrap_or(usize::MAX);
     if announced > bound.bytes_max {
         return Err(bound.exceeded());
     }
-    let share = service.inflight.share();
+    let share = account.share(Resource::Incoming);
     if body.is_done() {
-        return Ok(Received { bytes: Bytes::new(), _share: share });
+        return Ok(Received { bytes: Bytes::new(), share });
     }
+    let received = arrive(service, account, body, share, announced, bound).await?;
+    match encoding {
+        Encoding::Identity => Ok(received),
+        Encoding::Gzip => Box::pin(encoding::decode(service, received, bound)).await,
+    }
+}
+
+async fn arrive(
+    service: &Service,
+    account: &Arc<Account>,
+    body: Incoming<'_>,
+    share: Share,
+    announced: usize,
+    bound: Bound,
+) -> Result<Received, Problem> {
     let mut reading = pin!(collect(service, body, share, announced, bound));
     // A short body comes with its head, or right after it: no need for a timer.
     if let Some(received) = within_a_turn(reading.as_mut()).await {
         return received;
     }
-    match service.sys.clock.timeout(limits.body_timeout, reading).await {
+    // From here on the request waits, and many that wait are not free, however little they sent.
+    let waiting = account.take(Resource::Incoming, REQUEST_BYTES);
+    let _waiting = waiting.ok_or_else(|| service.shed(IN_FLIGHT))?;
+    match service.sys.clock.timeout(service.settings.limits.body_timeout, reading).await {
         Ok(received) => received,
         Err(_) => {
             let detail = "the body did not arrive in time; send it faster or in smaller parts";
@@ -63,14 +96,14 @@ pub(crate) async fn receive_at_most<'a>(
     }
 }
 
-/// Only what has come counts: who announces much and sends nothing keeps nobody else out.
-async fn collect<'a>(
-    service: &'a Service,
+/// Only what has come counts: who announces much and sends nothing keeps no other client out.
+async fn collect(
+    service: &Service,
     mut body: Incoming<'_>,
-    mut share: Share<'a>,
+    mut share: Share,
     announced: usize,
     bound: Bound,
-) -> Result<Received<'a>, Problem> {
+) -> Result<Received, Problem> {
     let mut bytes = BytesMut::with_capacity(announced);
     while !body.is_done() {
         let before = bytes.len();
@@ -78,10 +111,12 @@ async fn collect<'a>(
         if bytes.len() > bound.bytes_max {
             return Err(bound.exceeded());
         }
-        grow(service, &mut share, bytes.len() - before)?;
+        if !share.grow(bytes.len() - before) {
+            return Err(service.shed(IN_FLIGHT));
+        }
     }
     service.metrics.received(bytes.len());
-    Ok(Received { bytes: bytes.freeze(), _share: share })
+    Ok(Received { bytes: bytes.freeze(), share })
 }
 
 fn unreadable(error: &io::Error) -> Problem {
@@ -89,14 +124,6 @@ fn unreadable(error: &io::Error) -> Problem {
         io::ErrorKind::UnexpectedEof => Problem::bad_request("the body ended too early"),
         _ => Problem::bad_request(format!("the body cannot be read: {error}")),
     }
-}
-
-fn grow(service: &Service, share: &mut Share<'_>, bytes: usize) -> Result<(), Problem> {
-    if share.grow(bytes) {
-        return Ok(());
-    }
-    service.metrics.shed();
-    Err(Problem::overloaded("too many bytes are in flight; retry after a second"))
 }
 
 /// What the future comes to if everything else on its task gets one turn, or none.
@@ -116,13 +143,13 @@ async fn within_a_turn<F: Future>(mut future: Pin<&mut F>) -> Option<F::Output> 
 
 /// How large a body may be, and what to do about one that is larger.
 #[derive(Clone, Copy)]
-struct Bound {
-    bytes_max: usize,
+pub(super) struct Bound {
+    pub(super) bytes_max: usize,
     advice: &'static str,
 }
 
 impl Bound {
-    fn exceeded(self) -> Problem {
+    pub(super) fn exceeded(self) -> Problem {
         let Self { bytes_max, advice } = self;
         let detail = format!("the body must have at most {bytes_max} bytes; {advice}");
         Problem::new(Kind::TooLarge, detail)

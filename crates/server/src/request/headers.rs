@@ -2,7 +2,7 @@
 
 use std::{fmt, str::FromStr};
 
-use http::{HeaderMap, HeaderName, header};
+use http::{HeaderMap, HeaderName, header, request::Parts, uri::Authority};
 use log::Closing;
 use wire::ContentType;
 
@@ -37,6 +37,12 @@ where
     single(headers, name)?
         .map(|text| text.parse().map_err(|error| Problem::bad_request(format!("{name}: {error}"))))
         .transpose()
+}
+
+/// The host that the client believes to talk to, as it stands in the request.
+pub(crate) fn host(head: &Parts) -> Option<&str> {
+    let authority = head.uri.authority().map(Authority::as_str);
+    authority.or_else(|| head.headers.get(header::HOST)?.to_str().ok())
 }
 
 pub(crate) fn content_type(headers: &HeaderMap) -> Result<Option<ContentType>, Problem> {

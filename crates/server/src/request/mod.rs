@@ -1,13 +1,14 @@
 //! Requests: parsed at the door, strictly, into types that cannot hold a wrong value.
 
 mod body;
+mod encoding;
 mod headers;
 mod incoming;
 mod messages;
 mod params;
 
-pub(crate) use body::{Received, receive, receive_at_most};
-pub(crate) use headers::{Framing, closing, content_type, framing, parsed, single};
+pub(crate) use body::{Received, Upload, receive, receive_at_most};
+pub(crate) use headers::{Framing, closing, content_type, framing, host, parsed, single};
 pub(crate) use incoming::Incoming;
 pub(crate) use messages::messages;
 pub(crate) use params::{

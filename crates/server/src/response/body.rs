@@ -4,16 +4,18 @@ use std::{
     convert::Infallible,
     fmt,
     pin::Pin,
+    sync::Arc,
     task::{Context, Poll},
 };
 
-use bytes::Bytes;
+use bytes::{Buf, Bytes};
 use futures_util::Stream;
 use http_body::{Frame, SizeHint};
 
 use crate::{
-    budget::Load,
+    flow::Flow,
     response::{Content, content::Pieces},
+    shares::Share,
 };
 
 /// Bytes that are handed to HTTP/2 at a time, so that what its client does not take stays here.
@@ -24,19 +26,67 @@ const FRAME_BYTES_MAX: usize = 64 * 1024;
 #[derive(Debug)]
 pub(crate) struct Body {
     pub(crate) matter: Matter,
-    /// Its part of the bytes of all answers under way, given back with it.
-    pub(crate) load: Option<Load>,
+    /// What it holds of what all answers share, given back when the last of it is sent.
+    pub(crate) load: Option<Arc<Load>>,
+    /// Whether its reader takes it; where HTTP/2 sends it.
+    pub(crate) flow: Option<Arc<Flow>>,
     pub(crate) audience: Audience,
+}
+
+/// What an answer under way holds.
+#[derive(Debug)]
+pub(crate) struct Load {
+    /// The place of its request.
+    pub(crate) _request: Share,
+    /// Its bytes, if they are many.
+    pub(crate) _bytes: Option<Share>,
+}
+
+/// Bytes that HTTP/2 has not sent yet, though the body they come from may be gone.
+#[derive(Debug)]
+pub(crate) struct Unsent {
+    bytes: Bytes,
+    flow: Option<Arc<Flow>>,
+    _load: Option<Arc<Load>>,
+}
+
+impl Drop for Unsent {
+    fn drop(&mut self) {
+        if let Some(flow) = &self.flow {
+            flow.gone();
+        }
+    }
+}
+
+impl Buf for Unsent {
+    fn remaining(&self) -> usize {
+        self.bytes.len()
+    }
+
+    fn chunk(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    fn advance(&mut self, count: usize) {
+        self.bytes.advance(count);
+        if let Some(flow) = &self.flow {
+            flow.moved();
+        }
+    }
 }
 
 /// Which web pages may read an answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Audience {
-    /// Those that the settings name.
+    /// Those of this address.
     #[default]
-    AsSet,
-    /// Those that this address serves.
-    SameOrigin,
+    OwnPages,
+    /// All.
+    AllPages,
+    /// Those of the origin that stands at this place of the settings.
+    Named(usize),
+    /// Those of this address, for whom somebody else answers who says what may be done with it.
+    Neighbour,
 }
 
 /// What a body is made of.
@@ -66,18 +116,18 @@ impl From<Content> for Matter {
 
 impl From<Matter> for Body {
     fn from(matter: Matter) -> Self {
-        Self { matter, load: None, audience: Audience::AsSet }
+        Self { matter, load: None, flow: None, audience: Audience::default() }
     }
 }
 
 impl http_body::Body for Body {
-    type Data = Bytes;
+    type Data = Unsent;
     type Error = Infallible;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+    ) -> Poll<Option<Result<Frame<Unsent>, Infallible>>> {
         let next = match &mut self.matter {
             Matter::Empty => Poll::Ready(None),
             Matter::Full(bytes) if bytes.is_empty() => Poll::Ready(None),
@@ -87,7 +137,13 @@ impl http_body::Body for Body {
             Matter::Pieces(pieces) => Poll::Ready(pieces.next()),
             Matter::Frames(frames) => frames.as_mut().poll_next(context),
         };
-        next.map(|next| next.map(|bytes| Ok(Frame::data(bytes))))
+        match (&next, &self.flow) {
+            (Poll::Pending, Some(flow)) => flow.waits_for_us(),
+            (Poll::Ready(Some(_)), Some(flow)) => flow.made(),
+            (Poll::Ready(None), _) | (_, None) => {}
+        }
+        let unsent = |bytes| Unsent { bytes, flow: self.flow.clone(), _load: self.load.clone() };
+        next.map(|next| next.map(|bytes| Ok(Frame::data(unsent(bytes)))))
     }
 
     fn is_end_stream(&self) -> bool {

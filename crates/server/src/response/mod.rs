@@ -10,7 +10,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode, header};
 use log::Freshness;
 use wire::{ContentType, Offset};
 
-pub(crate) use body::{Audience, Body, Frames, Matter};
+pub(crate) use body::{Audience, Body, Frames, Load, Matter};
 pub(crate) use content::Content;
 
 use crate::names;
@@ -56,7 +56,11 @@ impl Reply {
             "application/json" => names::JSON.clone(),
             other => header_value(other),
         };
-        self.header(&header::CONTENT_TYPE, value)
+        let reply = self.header(&header::CONTENT_TYPE, value);
+        match is_shown(content_type) {
+            true => reply,
+            false => reply.header(&header::CONTENT_DISPOSITION, names::ATTACHMENT.clone()),
+        }
     }
 
     /// Says that the stream is closed, if it is.
@@ -87,6 +91,24 @@ impl Reply {
         *response.status_mut() = self.status;
         *response.headers_mut() = self.headers;
         response
+    }
+}
+
+/// Whether a browser that is led to a stream of this type may show it, because it shows data and
+/// runs nothing. It saves the rest to a file: documents that can carry scripts (HTML, SVG, XML), and
+/// whatever it may take for one some day.
+fn is_shown(content_type: &ContentType) -> bool {
+    let text = content_type.as_str();
+    let essence = text.split(';').next().unwrap_or(text).trim().to_ascii_lowercase();
+    match essence.split_once('/') {
+        Some((_, subtype)) if subtype.contains("xml") => false,
+        Some(("image" | "audio" | "video" | "font", _)) => true,
+        Some(("text", subtype)) => matches!(subtype, "plain" | "csv" | "markdown" | "event-stream"),
+        Some(("application", subtype)) => {
+            let is_json = subtype == "json" || subtype.ends_with("+json");
+            is_json || matches!(subtype, "x-ndjson" | "jsonl" | "octet-stream")
+        }
+        _ => false,
     }
 }
 

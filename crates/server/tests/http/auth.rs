@@ -1,6 +1,6 @@
 //! Tokens and scopes.
 
-use std::{fs, num::NonZeroU32, path::PathBuf};
+use std::{fs, num::NonZeroU32, path::PathBuf, time::Duration};
 
 use jsonwebtoken::{Algorithm, EncodingKey, Header, encode};
 use serde_json::{Value, json};
@@ -26,6 +26,8 @@ token = "root-token-0123456789"
 scopes = [{ glob = "**", allow = ["read", "write", "admin"] }]
 "#;
 
+const HALF_MINUTE: Duration = Duration::from_secs(30);
+
 const SECRET: &str = "a secret of more than thirty-two bytes";
 
 fn file(dir: &TempDir, contents: &str) -> PathBuf {
@@ -39,7 +41,7 @@ async fn guarded(tokens: Tokens) -> Harness {
     Harness::with(Settings { auth: Auth::Tokens(tokens), ..settings() }).await
 }
 
-async fn with_keys() -> Harness {
+pub(crate) async fn with_keys() -> Harness {
     let dir = TempDir::new().unwrap();
     guarded(Tokens { keys: Some(file(&dir, KEYS)), jwt: None }).await
 }
@@ -174,6 +176,7 @@ async fn a_signed_token_says_what_its_bearer_may_do() {
         key: file(&dir, SECRET),
         audience: Some("streams".to_owned()),
         issuer: Some("https://id.example".to_owned()),
+        leeway: HALF_MINUTE,
     };
     let server = guarded(Tokens { keys: None, jwt: Some(jwt) }).await;
     let key = EncodingKey::from_secret(SECRET.as_bytes());
@@ -212,6 +215,73 @@ async fn a_signed_token_says_what_its_bearer_may_do() {
 }
 
 #[tokio::test]
+async fn a_signed_token_holds_past_its_end_for_as_long_as_clocks_may_be_off() {
+    let dir = TempDir::new().unwrap();
+    let key = EncodingKey::from_secret(SECRET.as_bytes());
+    let now = sys::Sys::real().clock.unix_ms().get() / 1000;
+    for (leeway, ended_ago, status) in
+        [(0, 2, 401), (30, 10, 404), (30, 45, 401), (300, 200, 404), (300, 400, 401)]
+    {
+        let jwt = Jwt {
+            algorithm: JwtAlgorithm::Hs256,
+            key: file(&dir, SECRET),
+            audience: None,
+            issuer: None,
+            leeway: Duration::from_secs(leeway),
+        };
+        let server = guarded(Tokens { keys: None, jwt: Some(jwt) }).await;
+        let mut old = claims();
+        old["exp"] = json!(now - ended_ago);
+        let token = signed(Algorithm::HS256, &key, &old);
+        let answer = ask(&server, &token, "GET", "/v1/stream/chats/1").await;
+        assert_eq!(answer.status, status, "{leeway} s, ended {ended_ago} s ago");
+    }
+}
+
+/// An erase takes forks along, wherever they stand.
+#[tokio::test]
+async fn an_erase_needs_the_right_to_every_fork() {
+    let dir = TempDir::new().unwrap();
+    let keys = r#"
+        [[key]]
+        name = "a"
+        token = "a-token-0123456789"
+        scopes = [{ glob = "a/**", allow = ["read", "write", "admin"] }]
+
+        [[key]]
+        name = "b"
+        token = "b-token-0123456789"
+        scopes = [{ glob = "a/**", allow = ["read"] }, { glob = "b/**", allow = ["read", "write"] }]
+
+        [[key]]
+        name = "root"
+        token = "root-token-0123456789"
+        scopes = [{ glob = "**", allow = ["read", "admin"] }]
+    "#;
+    let server = guarded(Tokens { keys: Some(file(&dir, keys)), jwt: None }).await;
+    ask(&server, "a-token-0123456789", "PUT", "/v1/stream/a/x").await.expect(201);
+    let fork = Request::new("PUT", "/v1/stream/b/y").header("stream-forked-from", "a/x");
+    let fork = fork.header("authorization", "Bearer b-token-0123456789");
+    server.ask(fork.clone()).await.expect(201);
+
+    let erase = "/v1/stream/a/x?erase=true";
+    let refused = ask(&server, "a-token-0123456789", "DELETE", erase).await.expect(403);
+    assert_eq!(refused.code(), "forbidden");
+    assert!(refused.text().contains("delete without erase"), "{}", refused.text());
+    assert!(!refused.text().contains("b/y"), "who may not read it learns no name");
+    for target in ["/v1/stream/a/x", "/v1/stream/b/y"] {
+        ask(&server, "b-token-0123456789", "GET", target).await.expect(200);
+    }
+    ask(&server, "root-token-0123456789", "DELETE", erase).await.expect(204);
+    for target in ["/v1/stream/a/x", "/v1/stream/b/y"] {
+        ask(&server, "b-token-0123456789", "GET", target).await.expect(404);
+    }
+    // Without forks elsewhere nothing is missing.
+    ask(&server, "a-token-0123456789", "PUT", "/v1/stream/a/x").await.expect(201);
+    ask(&server, "a-token-0123456789", "DELETE", erase).await.expect(204);
+}
+
+#[tokio::test]
 async fn tokens_may_be_signed_with_a_private_key() {
     let read = |name| {
         #[expect(clippy::disallowed_methods, reason = "the server never reads private keys")]
@@ -238,7 +308,13 @@ async fn tokens_may_be_signed_with_a_private_key() {
         ),
     ];
     for (algorithm, signing, public, key) in rows {
-        let jwt = Jwt { algorithm, key: fixture(public), audience: None, issuer: None };
+        let jwt = Jwt {
+            algorithm,
+            key: fixture(public),
+            audience: None,
+            issuer: None,
+            leeway: HALF_MINUTE,
+        };
         let server = guarded(Tokens { keys: None, jwt: Some(jwt) }).await;
         let good = signed(signing, &key, &claims());
         ask(&server, &good, "GET", "/v1/stream/chats/1").await.expect(404);
@@ -267,7 +343,13 @@ async fn an_open_server_stays_at_home() {
 #[tokio::test]
 async fn auth_that_lets_nobody_in_is_refused() {
     let dir = TempDir::new().unwrap();
-    let jwt = |key| Jwt { algorithm: JwtAlgorithm::Hs256, key, audience: None, issuer: None };
+    let jwt = |key| Jwt {
+        algorithm: JwtAlgorithm::Hs256,
+        key,
+        audience: None,
+        issuer: None,
+        leeway: HALF_MINUTE,
+    };
     let missing = dir.path().join("missing");
     for (tokens, says) in [
         (Tokens::default(), "nobody could get in"),

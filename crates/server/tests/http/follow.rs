@@ -16,6 +16,11 @@ async fn follow(server: &Harness, target: &str) -> Wire {
     wire
 }
 
+/// A server whose long-polls end when the test lets them.
+async fn patient() -> Harness {
+    Harness::with(Settings { long_poll_timeout: Duration::from_secs(30), ..settings() }).await
+}
+
 async fn frame(wire: &mut Wire) -> Option<String> {
     wire.chunk().await.map(|chunk| String::from_utf8(chunk).unwrap())
 }
@@ -35,10 +40,12 @@ async fn a_long_poll_answers_when_there_is_something() {
     assert_eq!(quiet.header("cache-control"), Some("no-store"));
     let cursor: u64 = quiet.header("stream-cursor").unwrap().parse().unwrap();
 
+    let server = patient().await;
+    server.create("/v1/stream/a", "text/plain").await;
     let mut waiting = server.connect().await;
     let target = format!("/v1/stream/a?offset=now&live=long-poll&cursor={cursor}");
     waiting.send(Request::new("GET", &target).to_string()).await;
-    server.sys.clock.sleep(Duration::from_millis(50)).await;
+    server.until_gauge("headwater_http_live_readers", |readers| readers == 1).await;
     let appended = server.append("/v1/stream/a", "text/plain", "hello").await;
     let answer = waiting.answer().await.expect(200);
     assert_eq!(answer.text(), "hello");
@@ -49,12 +56,12 @@ async fn a_long_poll_answers_when_there_is_something() {
 
 #[tokio::test]
 async fn a_long_poll_hears_of_the_end() {
-    let server = Harness::start().await;
+    let server = patient().await;
     server.create("/v1/stream/a", "text/plain").await;
     let mut waiting = server.connect().await;
     let poll = Request::new("GET", "/v1/stream/a?offset=-1&live=long-poll").to_string();
     waiting.send(&poll).await;
-    server.sys.clock.sleep(Duration::from_millis(50)).await;
+    server.until_gauge("headwater_http_live_readers", |readers| readers == 1).await;
     let close = Request::new("POST", "/v1/stream/a").header("stream-closed", "true");
     server.ask(close).await.expect(204);
     let answer = waiting.answer().await.expect(204);
@@ -62,7 +69,7 @@ async fn a_long_poll_hears_of_the_end() {
 
     server.create("/v1/stream/b", "text/plain").await;
     waiting.send(poll.replace("/a?", "/b?")).await;
-    server.sys.clock.sleep(Duration::from_millis(50)).await;
+    server.until_gauge("headwater_http_live_readers", |readers| readers == 1).await;
     server.ask(Request::new("DELETE", "/v1/stream/b")).await.expect(204);
     waiting.answer().await.expect(404);
 }
@@ -162,5 +169,33 @@ async fn many_followers_all_hear_everything() {
         let data: String = heard.lines().filter_map(|line| line.strip_prefix("data:")).collect();
         let words: String = data.chars().filter(char::is_ascii_lowercase).collect();
         assert!(words.starts_with("one") && words.contains("two"), "{heard}");
+    }
+}
+
+/// After a restore, or in another life of the stream.
+#[tokio::test]
+async fn a_reader_ahead_of_the_stream_is_told_so() {
+    let server = Harness::start().await;
+    for (stream, is_closed) in [("a", false), ("b", true)] {
+        let target = format!("/v1/stream/{stream}");
+        server.create(&target, "text/plain").await;
+        let tail = server.append(&target, "text/plain", "one").await.expect(204).next_offset();
+        if is_closed {
+            let close = Request::new("POST", &target).header("stream-closed", "true");
+            server.ask(close).await.expect(204);
+        }
+        for ahead in ["0000000000000002_0000000000000006", "0000000000000009_0000000000000099"] {
+            for live in ["", "&live=long-poll", "&live=sse"] {
+                let asked = format!("{target}?offset={ahead}{live}");
+                let answer = server.get(&asked).await.expect(410);
+                assert_eq!(answer.code(), "offset-beyond-tail", "{asked}");
+                assert_eq!(answer.next_offset(), tail);
+                assert!(answer.text().contains("start from -1"), "{}", answer.text());
+            }
+        }
+        let framed = format!("{target}?offset=0000000000000009_0000000000000099");
+        let framed = Request::new("GET", &framed).header("stream-framing", "length");
+        assert_eq!(server.ask(framed).await.expect(200).next_offset(), tail);
+        server.get(&format!("{target}?offset={tail}")).await.expect(200);
     }
 }

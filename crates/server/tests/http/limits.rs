@@ -1,8 +1,17 @@
 //! What is too much is refused, early and politely.
 
-use std::{num::NonZeroU32, sync::Arc, time::Duration};
+use std::{
+    num::NonZeroU32,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
-use log::{Answer, Append, AppendError, Appended, Layer, Log, MemoryLog, Unavailable};
+use log::{
+    Answer, Append, AppendError, Appended, Layer, Log, MemoryLog, TooManyProducers, Unavailable,
+};
 use server::{Limits, Rate, Settings};
 use sys::Sys;
 use wire::Address;
@@ -15,7 +24,7 @@ async fn limited(limits: Limits) -> Harness {
 
 fn post(length: &str) -> String {
     format!(
-        "POST /v1/stream/a HTTP/1.1\r\nhost: x\r\ncontent-type: text/plain\r\n\
+        "POST /v1/stream/a HTTP/1.1\r\nhost: localhost\r\ncontent-type: text/plain\r\n\
          content-length: {length}\r\n\r\n"
     )
 }
@@ -37,7 +46,7 @@ async fn a_body_that_says_it_is_too_large_is_refused_unread() {
 async fn a_body_that_grows_too_large_is_cut_off() {
     let server = limited(Limits { body_bytes_max: 10, ..Limits::default() }).await;
     server.create("/v1/stream/a", "text/plain").await;
-    let chunked = "POST /v1/stream/a HTTP/1.1\r\nhost: x\r\ncontent-type: text/plain\r\n\
+    let chunked = "POST /v1/stream/a HTTP/1.1\r\nhost: localhost\r\ncontent-type: text/plain\r\n\
                    transfer-encoding: chunked\r\n\r\n";
     let mut wire = server.connect().await;
     wire.send(format!("{chunked}5\r\nhello\r\n5\r\nworld\r\n0\r\n\r\n")).await;
@@ -88,7 +97,7 @@ async fn headers_that_are_too_large_are_refused() {
 
 #[tokio::test]
 async fn a_connection_too_many_is_told_so() {
-    let server = limited(Limits { connections_max: 2, ..Limits::default() }).await;
+    let server = limited(Limits { connections_max: 3, ..Limits::default() }).await;
     let mut held = Vec::new();
     for _ in 0..2 {
         let mut wire = server.connect().await;
@@ -99,18 +108,18 @@ async fn a_connection_too_many_is_told_so() {
     let refused = server.get("/healthz").await.expect(503);
     assert_eq!(refused.header("retry-after"), Some("1"));
     held.pop();
-    server.sys.clock.sleep(Duration::from_millis(100)).await;
-    server.get("/healthz").await.expect(200);
+    while server.get("/healthz").await.status == 503 {}
 }
 
 #[tokio::test]
 async fn bytes_in_flight_are_bounded() {
-    let server = limited(Limits { inflight_bytes_max: 10, ..Limits::default() }).await;
+    let server = limited(Limits { inflight_bytes_max: 10_000, ..Limits::default() }).await;
     server.create("/v1/stream/a", "text/plain").await;
     let mut slow = server.connect().await;
     slow.send(post("9") + "12345678").await;
-    server.sys.clock.sleep(Duration::from_millis(50)).await;
-    let refused = server.append("/v1/stream/a", "text/plain", "hello").await.expect(503);
+    server.until_gauge("headwater_http_incoming_bytes", |bytes| bytes > 0).await;
+    let large = "x".repeat(2_000);
+    let refused = server.append("/v1/stream/a", "text/plain", &large).await.expect(503);
     assert_eq!((&*refused.code(), refused.header("retry-after")), ("overloaded", Some("1")));
     slow.send("9").await;
     slow.answer().await.expect(204);
@@ -122,16 +131,18 @@ async fn bytes_in_flight_are_bounded() {
 /// Whoever announces much and sends nothing keeps nobody else out.
 #[tokio::test]
 async fn bytes_that_never_came_are_not_in_flight() {
-    let limits = Limits { inflight_bytes_max: 1000, body_bytes_max: 1000, ..Limits::default() };
+    let limits =
+        Limits { inflight_bytes_max: 100_000, body_bytes_max: 50_000, ..Limits::default() };
     let server = limited(limits).await;
     server.create("/v1/stream/a", "text/plain").await;
     let mut silent = Vec::new();
     for _ in 0..4 {
         let mut wire = server.connect().await;
-        wire.send(post("1000")).await;
+        wire.send(post("50000")).await;
         silent.push(wire);
     }
-    server.sys.clock.sleep(Duration::from_millis(50)).await;
+    // Each counts for being there.
+    server.until_gauge("headwater_http_incoming_bytes", |bytes| bytes >= 4 * 4096).await;
     server.append("/v1/stream/a", "text/plain", "hello").await.expect(204);
 }
 
@@ -139,7 +150,7 @@ async fn bytes_that_never_came_are_not_in_flight() {
 #[tokio::test]
 async fn bytes_on_their_way_out_are_bounded() {
     let large = "x".repeat(12 * 1024 * 1024);
-    let limits = Limits { outgoing_bytes_max: 30_000_000, ..Limits::default() };
+    let limits = Limits { outgoing_bytes_max: 42_000_000, ..Limits::default() };
     let server = limited(limits).await;
     server.create("/v1/stream/a", "text/plain").await;
     server.append("/v1/stream/a", "text/plain", &large).await.expect(204);
@@ -171,7 +182,7 @@ async fn live_readers_are_bounded() {
     }
     server.get("/v1/stream/a?offset=-1").await.expect(200);
     drop(live);
-    server.sys.clock.sleep(Duration::from_millis(100)).await;
+    server.until_gauge("headwater_http_live_readers", |readers| readers == 0).await;
     server.get("/v1/stream/a?offset=-1&live=long-poll").await.expect(204);
 }
 
@@ -195,6 +206,7 @@ async fn a_busy_log_asks_for_a_retry() {
         (Unavailable::Closing, 503, "unavailable"),
         (Unavailable::Poisoned("/secret/path".to_owned()), 503, "poisoned"),
         (Unavailable::Read("/secret/path".to_owned()), 500, "internal"),
+        (Unavailable::DiskFull("/secret/path".to_owned()), 507, "disk-full"),
     ] {
         let sys = Sys::real();
         let log = Arc::new(MemoryLog::new(&sys));
@@ -202,11 +214,101 @@ async fn a_busy_log_asks_for_a_retry() {
         let server = Harness::serving(sys, log, served, settings()).await;
         let refused = server.append("/v1/stream/a", "text/plain", "x").await.expect(status);
         assert_eq!(refused.code(), code);
-        assert_eq!(refused.header("retry-after").is_some(), status == 503);
-        let health = if code == "poisoned" { 503 } else { 200 };
-        server.get("/healthz").await.expect(health);
-        server.get("/readyz").await.expect(health);
+        assert_eq!(refused.header("retry-after").is_some(), status != 500);
+        server.get("/healthz").await.expect(if code == "poisoned" { 503 } else { 200 });
+        let ready = match code {
+            "poisoned" => 503,
+            "disk-full" => 507,
+            _ => 200,
+        };
+        server.get("/readyz").await.expect(ready);
         assert!(!refused.text().contains("secret"));
+    }
+}
+
+/// Reads, DELETE and trim go on, and so do writes once there is room.
+#[tokio::test]
+async fn a_full_disk_refuses_writes_and_nothing_else() {
+    let sys = Sys::real();
+    let log = Arc::new(MemoryLog::new(&sys));
+    let is_full = Arc::new(AtomicBool::new(false));
+    let served = Arc::new(Filling { log: log.clone(), is_full: is_full.clone() });
+    let server = Harness::serving(sys, log, served, settings()).await;
+    for target in ["/v1/stream/a", "/v1/stream/b"] {
+        server.create(target, "text/plain").await;
+    }
+    let tail = server.append("/v1/stream/a", "text/plain", "one").await.expect(204).next_offset();
+
+    is_full.store(true, Ordering::Relaxed);
+    let refused = server.append("/v1/stream/a", "text/plain", "two").await.expect(507);
+    assert_eq!((&*refused.code(), refused.header("retry-after")), ("disk-full", Some("10")));
+    assert!(refused.text().contains("delete or trim streams"), "{}", refused.text());
+    let unready = server.get("/readyz").await.expect(507);
+    assert!(unready.text().contains("no room on the disk"), "{}", unready.text());
+    server.get("/healthz").await.expect(200);
+    assert_eq!(server.get("/v1/stream/a").await.expect(200).text(), "one");
+    let trim = format!("/v1/stream/a?before={tail}");
+    server.ask(Request::new("DELETE", &trim)).await.expect(204);
+    server.ask(Request::new("DELETE", "/v1/stream/b")).await.expect(204);
+
+    is_full.store(false, Ordering::Relaxed);
+    server.append("/v1/stream/a", "text/plain", "two").await.expect(204);
+    server.get("/readyz").await.expect(200);
+}
+
+#[tokio::test]
+async fn a_stream_with_too_many_producers_asks_for_patience() {
+    let sys = Sys::real();
+    let log = Arc::new(MemoryLog::new(&sys));
+    let served = Arc::new(Crowded { log: log.clone() });
+    let server = Harness::serving(sys, log, served, settings()).await;
+    let refused = server.append("/v1/stream/a", "text/plain", "x").await.expect(429);
+    assert_eq!(refused.code(), "too-many-producers");
+    assert_eq!(refused.header("retry-after"), Some("60"));
+    assert!(refused.text().contains("reuse producer ids"), "{}", refused.text());
+}
+
+/// A log whose disk may be full.
+#[derive(Debug)]
+struct Filling {
+    log: Arc<MemoryLog>,
+    is_full: Arc<AtomicBool>,
+}
+
+impl Layer for Filling {
+    fn behind(&self) -> &dyn Log {
+        &*self.log
+    }
+
+    fn append<'a>(
+        &'a self,
+        address: &'a Address,
+        append: Append,
+    ) -> Answer<'a, Result<Appended, AppendError>> {
+        match self.is_full.load(Ordering::Relaxed) {
+            true => Box::pin(async { Err(Unavailable::DiskFull(String::new()).into()) }),
+            false => self.log.append(address, append),
+        }
+    }
+}
+
+/// A log whose streams remember no more producers.
+#[derive(Debug)]
+struct Crowded {
+    log: Arc<MemoryLog>,
+}
+
+impl Layer for Crowded {
+    fn behind(&self) -> &dyn Log {
+        &*self.log
+    }
+
+    fn append<'a>(
+        &'a self,
+        _: &'a Address,
+        _: Append,
+    ) -> Answer<'a, Result<Appended, AppendError>> {
+        Box::pin(async { Err(TooManyProducers.into()) })
     }
 }
 

@@ -63,7 +63,7 @@ async fn ask(server: &Harness, token: &str, method: &str, target: &str) -> Answe
 async fn a_neighbour_answers_what_is_not_the_servers_own() {
     let server = housed(settings()).await;
     let answer = server.ask(Request::new("POST", "/house/1?x").body("hello")).await.expect(401);
-    assert!(answer.text().contains(r#"at /house/1 of Some("test.example") says "hello""#));
+    assert!(answer.text().contains(r#"at /house/1 of Some("localhost") says "hello""#));
     server.get("/healthz").await.expect(200);
     server.get("/v1/stream/none").await.expect(404);
     // Pages of other origins are told nothing, not even by a preflight.
@@ -149,32 +149,24 @@ async fn an_issuer_opens_a_guarded_server_too_and_no_other_token_of_its_secret_d
 }
 
 #[tokio::test]
-async fn pages_of_other_sites_need_a_token_for_private_streams() {
+async fn pages_of_other_sites_may_show_a_token() {
     let issuer = Arc::new(Issuer::generate(&sys::Chance::real()));
-    let private = Some("*/sessions/**".parse().unwrap());
-    let settings = Settings { issuer: Some(issuer.clone()), private, ..settings() };
-    let server = housed(settings).await;
-    let put = async |stream: &str, origin: Option<&str>| {
-        let target = format!("/v1/stream/{stream}");
-        let request = Request::new("PUT", &target).host("127.0.0.1:4437");
-        let request = match origin {
-            Some(origin) => request.header("origin", origin),
-            None => request,
-        };
-        server.ask(request).await.status
-    };
-    let other = Some("https://elsewhere.example");
-    assert_eq!(put("main/sessions/1", other).await, 401);
-    assert_eq!(put("main/sessions/1", Some("null")).await, 401);
-    assert_eq!(put("chats/1", other).await, 201);
-    assert_eq!(put("main/sessions/1", None).await, 201);
-    assert_eq!(put("main/sessions/1", Some("http://127.0.0.1:4437")).await, 200);
-    let rebound = Request::new("GET", "/v1/stream/main/sessions/1?offset=-1");
-    let rebound = rebound.host("elsewhere.example");
-    assert_eq!(server.ask(rebound).await.status, 401, "a name that leads here is no address");
+    let server = housed(Settings { issuer: Some(issuer.clone()), ..settings() }).await;
     let token = token(&issuer, Sys::real().clock.unix_ms(), "main/**", &[Access::Read]);
-    let asking = Request::new("GET", "/v1/stream/main/sessions/1?offset=-1");
-    let asking = asking.header("origin", "https://elsewhere.example");
-    let asking = asking.header("authorization", format!("Bearer {token}"));
-    assert_eq!(server.ask(asking).await.status, 200);
+    server.create("/v1/stream/main/sessions/1", "application/json").await;
+    let ask = async |host: &'static str, token: Option<&str>| {
+        let request = Request::new("GET", "/v1/stream/main/sessions/1?offset=-1").host(host);
+        let request = request.header("origin", "https://elsewhere.example");
+        let request = request.header("sec-fetch-site", "cross-site");
+        server.ask(match token {
+            Some(token) => request.header("authorization", format!("Bearer {token}")),
+            None => request,
+        })
+    };
+    let answer = ask("localhost", Some(&token)).await.await.expect(200);
+    assert_eq!(answer.header("access-control-allow-origin"), Some("*"));
+    ask("rebound.example", Some(&token)).await.await.expect(200);
+    ask("localhost", None).await.await.expect(401);
+    ask("rebound.example", None).await.await.expect(403);
+    ask("rebound.example", Some("guess")).await.await.expect(401);
 }

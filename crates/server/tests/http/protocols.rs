@@ -17,7 +17,10 @@ use tokio::{
 };
 use tokio_rustls::{TlsConnector, client::TlsStream};
 
-use crate::support::{Harness, Request, fixture, settings};
+use crate::{
+    raw_http2::{frame, literal},
+    support::{Harness, Request, fixture, settings},
+};
 
 /// PUTs and GETs a stream over one HTTP/2 connection; returns the Location.
 async fn write_and_read<I>(server: &Harness, io: I, scheme: &str) -> String
@@ -65,18 +68,6 @@ async fn a_live_reader_does_not_hold_up_the_rest_of_an_http2_connection() {
     server.append("/v1/stream/a", "text/plain", "hello").await.expect(204);
     let frame = live.frame().await.unwrap().unwrap().into_data().unwrap();
     assert!(frame.starts_with(b"event: data\ndata:hello\n\n"));
-}
-
-/// One HTTP/2 frame.
-fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
-    let length = (payload.len() as u32).to_be_bytes();
-    [&length[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
-}
-
-/// A header that is in no table.
-fn literal(name: &str, value: &str) -> Vec<u8> {
-    let text = |text: &str| [&[text.len() as u8], text.as_bytes()].concat();
-    [vec![0], text(name), text(value)].concat()
 }
 
 /// To the library that looks like a body that has ended, and it has not.

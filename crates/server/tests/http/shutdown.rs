@@ -45,10 +45,10 @@ async fn an_append_under_way_is_finished() {
     let whole = post.body("hello").to_string();
     let (head, last) = whole.split_at(whole.len() - 2);
     slow.send(head).await;
-    let (sys, log) = (server.sys.clone(), server.log.clone());
-    sys.clock.sleep(Duration::from_millis(50)).await;
+    server.until_gauge("headwater_http_incoming_bytes", |bytes| bytes > 0).await;
+    let (log, address) = (server.log.clone(), server.address);
     let stopped = server.stop();
-    sys.clock.sleep(Duration::from_millis(50)).await;
+    while tokio::net::TcpStream::connect(address).await.is_ok() {}
     slow.send(last).await;
     slow.answer().await.expect(204);
     stopped.await;
@@ -64,8 +64,8 @@ async fn those_who_take_too_long_are_cut_off() {
     let mut stuck = server.connect().await;
     let post = Request::new("POST", "/v1/stream/a").header("content-length", "5");
     stuck.send(post.to_string()).await;
+    server.until_gauge("headwater_http_incoming_bytes", |bytes| bytes > 0).await;
     let sys = server.sys.clone();
-    sys.clock.sleep(Duration::from_millis(50)).await;
     let stopped = sys.clock.timeout(Duration::from_secs(3), server.stop()).await;
     stopped.expect("a server ends in time");
     assert_eq!(stuck.rest().await, b"");

@@ -14,7 +14,7 @@ use server::{Server, Settings};
 use sys::{Sys, Task};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
-    net::TcpStream,
+    net::{TcpSocket, TcpStream},
     sync::oneshot,
 };
 
@@ -82,11 +82,36 @@ impl Harness {
         Wire { socket, sys: self.sys.clone(), unread: Vec::new() }
     }
 
+    /// The same from another address of this machine, as another client.
+    pub(crate) async fn connect_from(&self, client: u8) -> Wire {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.bind(SocketAddr::from(([127, 0, 0, client], 0))).unwrap();
+        let socket = socket.connect(self.address).await.unwrap();
+        Wire { socket, sys: self.sys.clone(), unread: Vec::new() }
+    }
+
+    /// Waits until a gauge of the server says this.
+    pub(crate) async fn until_gauge(&self, name: &str, is_it: impl Fn(u64) -> bool) {
+        let reached = async {
+            loop {
+                let text = self.get("/metrics").await.text();
+                let value =
+                    text.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok());
+                if value.is_some_and(&is_it) {
+                    return;
+                }
+            }
+        };
+        let reached = self.sys.clock.timeout(PATIENCE, reached).await;
+        assert!(reached.is_ok(), "{name} never came to that");
+    }
+
     /// One request on a connection of its own.
     pub(crate) async fn ask(&self, request: Request<'_>) -> Answer {
         let mut wire = self.connect().await;
+        let head_only = request.method == "HEAD";
         wire.send(request.header("connection", "close").to_string()).await;
-        wire.answer().await
+        if head_only { wire.head().await } else { wire.answer().await }
     }
 
     pub(crate) async fn get(&self, target: &str) -> Answer {
@@ -123,7 +148,7 @@ pub(crate) struct Request<'a> {
 
 impl<'a> Request<'a> {
     pub(crate) fn new(method: &'a str, target: &'a str) -> Self {
-        Self { method, target, host: "test.example", headers: Vec::new(), body: "" }
+        Self { method, target, host: "localhost", headers: Vec::new(), body: "" }
     }
 
     pub(crate) fn host(mut self, host: &'a str) -> Self {
@@ -219,6 +244,13 @@ impl Wire {
             }
             searched = self.unread.len().saturating_sub(end.len());
             assert!(self.more().await, "ended before {end:?}: {:?}", self.text());
+        }
+    }
+
+    /// Reads up to and including `end`, which need not stand in text.
+    pub(crate) async fn until_bytes(&mut self, end: &[u8]) {
+        while !self.unread.windows(end.len()).any(|window| window == end) {
+            assert!(self.more().await, "ended before {end:?}");
         }
     }
 

@@ -99,7 +99,7 @@ impl Door {
 
     async fn token(&self, visit: &Visit, session: &SessionId) -> Result<Response<Bytes>, Refused> {
         let Some(pass) = &self.pass else { return Err(Refused::NoTokens) };
-        pass.check(visit.host(), &visit.head.headers).map_err(Refused::Forbidden)?;
+        visit.require_same_site()?;
         let asked: TokenRequest = read_or_default(&visit.body)?;
         let actor = match asked.actor_id {
             Some(actor) => actor,

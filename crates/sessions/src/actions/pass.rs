@@ -1,8 +1,7 @@
 //! Passes: tokens for the page of a session, given to whoever asks from this machine.
 
-use std::{net::SocketAddr, sync::Arc};
+use std::sync::Arc;
 
-use http::HeaderMap;
 use server::{Access, Issuer, Scope};
 use sys::{Sys, UnixMs};
 use wire::Glob;
@@ -10,12 +9,10 @@ use wire::Glob;
 use crate::{SessionId, caps::TOKEN_LIFE};
 
 /// Gives tokens that read one session and act on it. Only for servers that let everybody in who
-/// reaches them: it asks nobody who they are, and only keeps other sites' pages out.
+/// reaches them: it asks nobody who they are, and the door only keeps other sites' pages out.
 #[derive(Debug)]
 pub struct Pass {
     issuer: Arc<Issuer>,
-    /// What clients may call this server.
-    names: Vec<String>,
 }
 
 /// A token.
@@ -26,43 +23,10 @@ pub(super) struct Token {
 }
 
 impl Pass {
-    /// Passes signed by `issuer`, for a server that listens at `address`.
+    /// Passes signed by `issuer`.
     #[must_use]
-    pub fn new(issuer: Arc<Issuer>, address: SocketAddr) -> Self {
-        let port = address.port();
-        let mut names = vec![address.to_string()];
-        for host in ["localhost", "127.0.0.1", "[::1]"] {
-            names.push(format!("{host}:{port}"));
-            // A browser leaves out the port that goes without saying.
-            if matches!(port, 80 | 443) {
-                names.push(host.to_owned());
-            }
-        }
-        Self { issuer, names }
-    }
-
-    /// Keeps out pages of other sites, and names that somebody else made point here.
-    pub(super) fn check(&self, host: Option<&str>, headers: &HeaderMap) -> Result<(), String> {
-        let host = host.unwrap_or_default();
-        let knows = |name: &str| self.names.iter().any(|known| known.eq_ignore_ascii_case(name));
-        if !knows(host) {
-            let names = self.names.join(", ");
-            return Err(format!("this server is not called {host:?}; ask for it as {names}"));
-        }
-        let text = |name: &str| headers.get(name).map(|value| value.to_str().unwrap_or("?"));
-        match text("origin") {
-            None => {}
-            Some(origin) if origin.split_once("://").is_some_and(|(_, host)| knows(host)) => {}
-            Some(origin) => {
-                return Err(format!(
-                    "pages of {origin} get no token; open the page of this server"
-                ));
-            }
-        }
-        match text("sec-fetch-site") {
-            None | Some("same-origin" | "none") => Ok(()),
-            Some(_) => Err("pages of other sites get no token; open this server's".to_owned()),
-        }
+    pub fn new(issuer: Arc<Issuer>) -> Self {
+        Self { issuer }
     }
 
     pub(super) fn issue(

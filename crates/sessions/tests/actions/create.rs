@@ -12,7 +12,7 @@ async fn a_session_is_made_once() {
     assert_eq!(made.body["stream"], "/v1/stream/main/sessions/calm-otter");
     world.ask("PUT", "/v1/sessions/calm-otter", "", "").await.expect(200);
     let stream = made.body["stream"].as_str().unwrap();
-    assert_eq!(world.ask_with("GET", stream, "host: x\r\n", "").await.status, 200);
+    assert_eq!(world.ask_with("GET", stream, "host: localhost\r\n", "").await.status, 200);
 }
 
 #[tokio::test]

@@ -28,7 +28,7 @@ async fn a_message_is_a_row_of_whoever_has_the_token() {
     let rows = world.stream().await;
     assert_eq!(rows[1]["key"], drawn.body["id"]);
     assert_eq!(rows[1]["value"]["targetAgent"], "critic");
-    let head = world.ask_with("HEAD", "/v1/stream/main/sessions/s", "host: x\r\n", "").await;
+    let head = world.ask_with("HEAD", "/v1/stream/main/sessions/s", "host: localhost\r\n", "").await;
     let offset = drawn.body["offset"].as_str().unwrap();
     assert!(head.head.contains(&format!("stream-next-offset: {offset}")), "{}", head.head);
 }
@@ -141,7 +141,7 @@ async fn there_must_be_a_session() {
 #[tokio::test]
 async fn a_closed_session_says_so() {
     let world = World::new().await;
-    let headers = "host: x\r\nstream-closed: true\r\n";
+    let headers = "host: localhost\r\nstream-closed: true\r\n";
     world.ask_with("POST", "/v1/stream/main/sessions/s", headers, "").await;
     world.act("messages", &json!({"text": "hi"})).await.expect(409).says("takes nothing");
 }

@@ -69,7 +69,7 @@ impl World {
         let address = server.local_addr();
         let door = Door::new(&sys, Actions::for_agent(&sys, log.clone(), "assistant"));
         let door = match tokens {
-            Tokens::Given => door.with_pass(Pass::new(issuer.clone(), address)),
+            Tokens::Given => door.with_pass(Pass::new(issuer.clone())),
             Tokens::Kept => door,
         };
         let server = server.beside(Arc::new(door));

@@ -1,0 +1,36 @@
+//! Limits that no operator sets: what things cost that have no size of their own, and how far
+//! clients may go within what [`crate::Limits`] allows.
+
+use std::time::Duration;
+
+/// Bytes of an answer that the place of its request pays for; only larger ones are counted by their
+/// bytes.
+pub(crate) const ANSWER_BYTES_FREE: usize = 8 * 1024;
+/// What a request counts for whose body does not come with its head.
+pub(crate) const REQUEST_BYTES: usize = 4 * 1024;
+/// Bytes of a request's head that are not counted, because every connection has room for them.
+pub(crate) const HEAD_BYTES_FREE: usize = 4 * 1024;
+/// Requests that one HTTP/2 connection may have under way.
+pub(crate) const HTTP2_STREAMS_MAX: u32 = 100;
+/// Bytes of one answer that wait for an HTTP/2 client to take them.
+pub(crate) const HTTP2_SEND_BUFFER_BYTES: usize = 64 * 1024;
+/// How often an HTTP/2 connection is looked at for readers that take nothing, as a part of the
+/// time they get.
+pub(crate) const STALL_CHECKS: u32 = 4;
+/// Times its size that a compressed body may become.
+pub(crate) const DECODED_RATIO_MAX: usize = 200;
+/// Bytes that a compressed body may become whatever its size.
+pub(crate) const DECODED_BYTES_FREE: usize = 256 * 1024;
+/// Connections too many that are told so at a time; others are just closed.
+pub(crate) const TURNED_AWAY_MAX: usize = 64;
+/// How long one of them gets to hear it.
+pub(crate) const TURNED_AWAY_PATIENCE: Duration = Duration::from_secs(1);
+/// Pause after the system refused another connection, for it will refuse the next one, too.
+pub(crate) const REFUSED_PAUSE: Duration = Duration::from_millis(50);
+/// How long a client of a full disk is asked to wait.
+pub(crate) const DISK_FULL_RETRY: Duration = Duration::from_secs(10);
+/// How long the server is not ready after the disk was full last. Then it wants traffic again, or
+/// it would never learn that there is room.
+pub(crate) const DISK_FULL_LASTS: Duration = Duration::from_secs(30);
+/// How long a producer is asked to wait whom a stream has no room to remember.
+pub(crate) const PRODUCERS_RETRY: Duration = Duration::from_secs(60);
