@@ -36,14 +36,10 @@ pub mod suite;
 pub use contract::{Answer, Log};
 pub use error::{
     AppendError, ContentTypeMismatch, CreateError, DeleteError, ExpectedOffsetConflict, ForkError,
-<<<<<<< HEAD
-    HeadError, ListError, MessagesDamaged, OffsetBeyondTail, OffsetTrimmed, OffsetUnknown,
-=======
-    ForkedElsewhere, HeadError, ListError, OffsetBeyondTail, OffsetTrimmed, OffsetUnknown,
->>>>>>> http
-    ProducerEpochStart, ProducerFenced, ProducerGap, ReadError, StreamClosed, StreamExists,
-    StreamGone, StreamNotFound, StreamSeqConflict, TooManyProducers, TrimError, Unavailable,
-    Unsupported, WatchError,
+    ForkedElsewhere, HeadError, ListError, MessagesDamaged, OffsetBeyondTail, OffsetTrimmed,
+    OffsetUnknown, ProducerEpochStart, ProducerFenced, ProducerGap, ReadError, StreamClosed,
+    StreamExists, StreamGone, StreamNotFound, StreamSeqConflict, TooManyProducers, TrimError,
+    Unavailable, Unsupported, WatchError,
 };
 pub use layer::Layer;
 pub use memory::MemoryLog;
