@@ -158,6 +158,8 @@ pub const SESSION_AGENTS_MAX: usize = 1_024;
 pub const SESSION_UNREAD_MAX: usize = 1_024;
 /// Calls of one session that have not ended and are known.
 pub const SESSION_CALLS_MAX: usize = 10_000;
+/// Calls of one session that have ended and are still known, so that it can be told how.
+pub const SESSION_CALLS_ENDED_MAX: usize = 32;
 /// Bytes of a session that are read again rather than kept as a snapshot.
 pub const SNAPSHOT_TAIL_BYTES: u64 = 64 * 1024;
 /// Ids of people's writes that are held in memory before a snapshot takes them.
@@ -169,7 +171,7 @@ pub const COMPACTION_GAIN_BYTES_MIN: u64 = 4 * 1024;
 /// And this part of the session: one in so many.
 pub const COMPACTION_GAIN_SHARE: u64 = 3;
 /// Ids on one page of the index of a session.
-pub const IDS_PER_PAGE: usize = 170;
+pub const IDS_PER_PAGE: usize = 102;
 /// A run of ids is taken into the next one unless it is this many times larger.
 pub const IDS_RUN_RATIO: u64 = 4;
 /// Bytes of a session that are read at a time, backwards, to find where a window begins.

@@ -13,7 +13,7 @@ use std::collections::HashMap;
 
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
-use wire::Offset;
+use wire::{Offset, caps::ORDINAL_MAX};
 
 use crate::caps::{IDS_PER_PAGE, IDS_RUN_RATIO};
 
@@ -25,8 +25,17 @@ pub struct IdKey(u128);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Print(u64);
 
+/// What was written under an id.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entered {
+    /// What stands for it.
+    pub print: Print,
+    /// The offset after it, as it was then.
+    pub offset: Offset,
+}
+
 /// One id, on disk.
-pub(super) const ENTRY_BYTES: usize = 24;
+pub(super) const ENTRY_BYTES: usize = 40;
 
 /// Sorted entries in the index stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,7 +46,7 @@ pub(super) struct Run {
 }
 
 /// The entries of a run, or of a part of one, in order.
-pub(super) type Entries = Vec<(IdKey, Print)>;
+pub(super) type Entries = Vec<(IdKey, Entered)>;
 
 impl IdKey {
     /// The key of an id of this type.
@@ -91,9 +100,9 @@ pub(super) fn merged_from(runs: &[Run], entries: usize) -> usize {
 }
 
 /// The entries of a map and of runs, in order.
-pub(super) fn sorted(recent: &HashMap<IdKey, Print>, older: Entries) -> Entries {
+pub(super) fn sorted(recent: &HashMap<IdKey, Entered>, older: Entries) -> Entries {
     let mut entries = older;
-    entries.extend(recent.iter().map(|(key, print)| (*key, *print)));
+    entries.extend(recent.iter().map(|(key, entered)| (*key, *entered)));
     entries.sort_unstable_by_key(|(key, _)| *key);
     entries.dedup_by_key(|(key, _)| *key);
     entries
@@ -103,9 +112,11 @@ pub(super) fn sorted(recent: &HashMap<IdKey, Print>, older: Entries) -> Entries 
 pub(super) fn pages(entries: &Entries) -> impl Iterator<Item = Vec<u8>> {
     entries.chunks(IDS_PER_PAGE).map(|page| {
         let mut bytes = Vec::with_capacity(page.len() * ENTRY_BYTES);
-        for (key, print) in page {
+        for (key, Entered { print, offset }) in page {
             bytes.extend_from_slice(&key.0.to_be_bytes());
-            bytes.extend_from_slice(&print.0.to_be_bytes());
+            for number in [print.0, offset.position.get(), offset.byte.get()] {
+                bytes.extend_from_slice(&number.to_be_bytes());
+            }
         }
         bytes
     })
@@ -116,8 +127,11 @@ pub(super) fn read_page(bytes: &[u8]) -> Option<Entries> {
     let (entries, rest) = bytes.as_chunks::<ENTRY_BYTES>();
     let entry = |bytes: &[u8; ENTRY_BYTES]| {
         let key = IdKey(u128::from_be_bytes(first(bytes)));
-        let print = bytes[16..].try_into().map(u64::from_be_bytes).ok()?;
-        Some((key, Print(print)))
+        let [print, position, byte] =
+            [16, 24, 32].map(|at| u64::from_be_bytes(first(&bytes[at..])));
+        let is_offset = position <= ORDINAL_MAX && byte <= ORDINAL_MAX;
+        let offset = is_offset.then(|| Offset::new(position, byte))?;
+        Some((key, Entered { print: Print(print), offset }))
     };
     let entries: Entries = entries.iter().map(entry).collect::<Option<_>>()?;
     let is_sorted = entries.is_sorted_by(|one, next| one.0 < next.0);
@@ -136,6 +150,10 @@ mod tests {
 
     fn run(entries: u64) -> Run {
         Run { start: Offset::START, entries }
+    }
+
+    fn entered(number: u64) -> Entered {
+        Entered { print: Print(number), offset: Offset::new(number, number * 9) }
     }
 
     #[test]
@@ -172,7 +190,7 @@ mod tests {
     #[test]
     fn a_page_comes_back_as_it_was_or_not_at_all() {
         let entries: Entries =
-            (0..400).map(|n| (IdKey::of("message", &n.to_string()), Print(n))).collect();
+            (0..400).map(|n| (IdKey::of("message", &n.to_string()), entered(n))).collect();
         let entries = sorted(&entries.into_iter().collect(), Vec::new());
         let written: Vec<_> = pages(&entries).collect();
         let back: Entries = written.iter().flat_map(|page| read_page(page).unwrap()).collect();

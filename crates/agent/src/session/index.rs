@@ -7,7 +7,7 @@ use sys::Sys;
 use wire::{Address, Messages, Offset, ReadFrom, StreamPath};
 
 use super::{
-    ids::{self, Entries, IdKey, Print, Run},
+    ids::{self, Entered, Entries, IdKey, Run},
     snapshot::{Snapshot, Useless},
 };
 use crate::caps::{IDS_PER_PAGE, SNAPSHOT_BYTES_MAX};
@@ -70,23 +70,23 @@ impl Index {
     }
 
     /// Looks an id up.
-    pub(super) async fn find(&self, runs: &[Run], key: IdKey) -> Result<Option<Print>, Lost> {
+    pub(super) async fn find(&self, runs: &[Run], key: IdKey) -> Result<Option<Entered>, Lost> {
         for run in runs.iter().rev() {
-            if let Some(print) = self.find_in(run, key).await? {
-                return Ok(Some(print));
+            if let Some(entered) = self.find_in(run, key).await? {
+                return Ok(Some(entered));
             }
         }
         Ok(None)
     }
 
-    async fn find_in(&self, run: &Run, key: IdKey) -> Result<Option<Print>, Lost> {
+    async fn find_in(&self, run: &Run, key: IdKey) -> Result<Option<Entered>, Lost> {
         let (mut low, mut high) = (0, run.pages());
         let mut number = run.guess(key);
         while low < high {
             number = number.clamp(low, high - 1);
             let page = self.page(run.page(number)).await?;
             match page.binary_search_by_key(&key, |(key, _)| *key) {
-                Ok(index) => return Ok(page.get(index).map(|(_, print)| *print)),
+                Ok(index) => return Ok(page.get(index).map(|(_, entered)| *entered)),
                 Err(0) => (high, number) = (number, number.saturating_sub(1)),
                 Err(end) if end == page.len() => (low, number) = (number + 1, number + 1),
                 Err(_) => return Ok(None),
@@ -106,7 +106,7 @@ impl Index {
     pub(super) async fn save(
         &mut self,
         mut snapshot: Snapshot,
-        recent: &HashMap<IdKey, Print>,
+        recent: &HashMap<IdKey, Entered>,
     ) -> Option<Vec<Run>> {
         let address = self.address.clone()?;
         let tail = match self.tail {
@@ -134,7 +134,7 @@ impl Index {
     async fn merge(
         &self,
         runs: &mut Vec<Run>,
-        recent: &HashMap<IdKey, Print>,
+        recent: &HashMap<IdKey, Entered>,
         tail: Offset,
     ) -> Result<Vec<Vec<u8>>, Lost> {
         if recent.is_empty() {

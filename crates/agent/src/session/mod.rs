@@ -16,7 +16,11 @@ mod snapshot;
 mod state;
 mod window;
 
-use std::{collections::HashMap, fmt, sync::Arc};
+use std::{
+    collections::{BTreeMap, HashMap},
+    fmt,
+    sync::Arc,
+};
 
 use ::state::Ticks;
 use log::{Append, AppendError, Chunk, Freshness, HeadError, Incarnation, Log, ReadError};
@@ -27,7 +31,7 @@ use wire::{Address, Offset, ReadFrom, StreamPath};
 
 use self::{ids::Run, index::Index};
 pub use self::{
-    ids::{IdKey, Print},
+    ids::{Entered, IdKey, Print},
     state::{AgentHead, CallHead, LastGeneration, SessionState},
     window::Window,
 };
@@ -65,9 +69,11 @@ pub struct Session {
     ticks: Ticks,
     state: SessionState,
     /// What was written under ids since the last snapshot.
-    recent: HashMap<IdKey, Print>,
+    recent: HashMap<IdKey, Entered>,
     /// What was written under ids before that.
     runs: Vec<Run>,
+    /// Where messages end whose transaction is not applied yet, by where they lie.
+    ends: BTreeMap<u64, Offset>,
     /// How far the snapshot reaches that is kept.
     kept: Offset,
     /// Where reading began.
@@ -125,6 +131,7 @@ impl Session {
             state: SessionState::default(),
             recent: HashMap::new(),
             runs: Vec::new(),
+            ends: BTreeMap::new(),
             kept: Offset::START,
             opened_at: Offset::START,
         }
@@ -191,10 +198,10 @@ impl Session {
     ///
     /// # Errors
     /// If the ids cannot be read.
-    pub async fn entered(&mut self, key: IdKey) -> Result<Option<Print>, ReadError> {
+    pub async fn entered(&mut self, key: IdKey) -> Result<Option<Entered>, ReadError> {
         loop {
-            if let Some(print) = self.recent.get(&key) {
-                return Ok(Some(*print));
+            if let Some(entered) = self.recent.get(&key) {
+                return Ok(Some(*entered));
             }
             match self.index.find(&self.runs, key).await {
                 Ok(found) => return Ok(found),
@@ -250,25 +257,31 @@ impl Session {
     }
 
     fn take(&mut self, chunk: &Chunk) {
-        let lies = (chunk.start.position.get()..).map(wire::Position::new);
-        for (position, message) in lies.zip(chunk.messages()) {
-            if let Some(tick) = self.ticks.push(position, message) {
-                self.apply(&tick);
+        let mut at = chunk.start;
+        for message in chunk.messages() {
+            let lies = at.position;
+            at = at.after(1, message.len() as u64);
+            if let Some(tick) = self.ticks.push(lies, message) {
+                self.apply(&tick, at);
             }
+            self.ends.insert(lies.get(), at);
         }
         if chunk.freshness != Freshness::Behind
             && let Some(tick) = self.ticks.up_to_date()
         {
-            self.apply(&tick);
+            self.apply(&tick, at);
         }
         self.next = Some((chunk.next, chunk.incarnation));
     }
 
-    fn apply(&mut self, tick: &::state::Tick) {
-        for (key, print) in self.state.apply(tick) {
+    /// Applies a transaction that ends at this place or before it.
+    fn apply(&mut self, tick: &::state::Tick, at: Offset) {
+        for (key, print, position) in self.state.apply(tick) {
+            let offset = self.ends.get(&position.get()).copied().unwrap_or(at);
             // The first of an id stays.
-            self.recent.entry(key).or_insert(print);
+            self.recent.entry(key).or_insert(Entered { print, offset });
         }
+        self.ends.clear();
     }
 
     /// Goes on from the newest snapshot, if there is one that is of use.
@@ -308,6 +321,7 @@ impl Session {
         self.state = SessionState::default();
         self.recent.clear();
         self.runs.clear();
+        self.ends.clear();
         (self.kept, self.opened_at) = (Offset::START, Offset::START);
         self.index.forget();
     }

@@ -3,7 +3,7 @@
 //! It holds nothing that grows with what was said: messages that were read, generations and calls
 //! that have ended leave it. What was said is paged from the log.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use live::Row;
 use log::Head;
@@ -15,8 +15,8 @@ use wire::Position;
 use super::ids::{IdKey, Print};
 use crate::{
     caps::{
-        COMPACTION_GAIN_BYTES_MIN, COMPACTION_GAIN_SHARE, SESSION_AGENTS_MAX, SESSION_CALLS_MAX,
-        SESSION_UNREAD_MAX,
+        COMPACTION_GAIN_BYTES_MIN, COMPACTION_GAIN_SHARE, SESSION_AGENTS_MAX,
+        SESSION_CALLS_ENDED_MAX, SESSION_CALLS_MAX, SESSION_UNREAD_MAX,
     },
     rows::{CallStatus, Chunk, Generation, Message, Resolution, Runner, Stop, ToolCall},
 };
@@ -29,6 +29,9 @@ pub struct SessionState {
     agents: BTreeMap<String, AgentHead>,
     /// Calls that have not ended.
     calls: BTreeMap<String, OpenCall>,
+    /// Calls that have ended, the last few: how, and in which attempt.
+    #[serde(default)]
+    ended: VecDeque<(String, CallStatus, u32)>,
     /// The last message that says more than who runs an agent.
     moved: Option<u64>,
     /// There were more agents than are kept here, so that any may have work.
@@ -129,10 +132,13 @@ impl SessionState {
         self.moved.map(Position::new)
     }
 
-    /// A call that has not ended.
+    /// A call that has not ended, or has just ended.
     #[must_use]
     pub fn call(&self, id: &str) -> Option<CallHead> {
-        let call = self.calls.get(id)?;
+        let Some(call) = self.calls.get(id) else {
+            let (_, status, attempt) = self.ended.iter().rev().find(|(ended, ..)| ended == id)?;
+            return Some(CallHead { status: *status, attempt: *attempt, is_decided: false });
+        };
         let (status, attempt) = call.state?;
         Some(CallHead { status, attempt, is_decided: call.decided.contains(&attempt) })
     }
@@ -167,8 +173,8 @@ impl SessionState {
         (self.chunk_bytes, self.counted_from) = (0, earliest.get());
     }
 
-    /// Takes a transaction; tells the ids under which people wrote in it.
-    pub(super) fn apply(&mut self, tick: &Tick) -> Vec<(IdKey, Print)> {
+    /// Takes a transaction; tells the ids under which people wrote in it, and where.
+    pub(super) fn apply(&mut self, tick: &Tick) -> Vec<(IdKey, Print, Position)> {
         if tick.start == Start::Snapshot {
             let (moved, counted_from) = (self.moved, self.counted_from);
             *self = Self { moved, counted_from, ..Self::default() };
@@ -183,7 +189,7 @@ impl SessionState {
                 self.moved = self.moved.max(Some(position.get()));
             }
             self.write(*position, write);
-            ids.extend(entered(write));
+            ids.extend(entered(write).map(|(key, print)| (key, print, *position)));
         }
         ids
     }
@@ -276,10 +282,16 @@ impl SessionState {
     }
 
     fn tool_call(&mut self, key: &str, row: Option<ToolCall>) {
-        let Some(row) = row.filter(|row| !row.status.is_terminal()) else {
+        let Some(row) = row else {
             self.calls.remove(key);
             return;
         };
+        if row.status.is_terminal() {
+            self.calls.remove(key);
+            self.ended.push_back((key.to_owned(), row.status, row.attempt));
+            self.ended.drain(..self.ended.len().saturating_sub(SESSION_CALLS_ENDED_MAX));
+            return;
+        }
         if let Some((_, attempt)) = self.calls.get(key).and_then(|call| call.state)
             && row.attempt < attempt
         {

@@ -53,7 +53,9 @@ async fn an_id_is_known_for_ever() {
         for number in (0..5_000).step_by(7) {
             let id = format!("m{number}");
             let row = serde_json::to_value(message(&id, 200)).unwrap();
-            assert_eq!(session.entered(key(&id)).await.unwrap(), Some(Print::of(row)), "{id}");
+            let entered = session.entered(key(&id)).await.unwrap().unwrap();
+            assert_eq!(entered.print, Print::of(row), "{id}");
+            assert_eq!(entered.offset.position.get(), number + 1, "{id}");
         }
         assert_eq!(session.entered(key("m5000")).await.unwrap(), None);
     }

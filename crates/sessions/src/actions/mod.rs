@@ -11,7 +11,7 @@ mod pass;
 
 use std::{fmt, sync::Arc};
 
-use agent::session::{IdKey, Print, Sessions};
+use agent::session::{Entered, IdKey, Print, Sessions};
 use log::{Append, Create, Log, Outcome};
 use state::{Draft, Json, Key, TxId, TypeName};
 use sys::Sys;
@@ -51,7 +51,7 @@ pub struct Done {
     pub id: String,
     /// The transaction that wrote it.
     pub txid: String,
-    /// An offset after it: right after it, if it was done now.
+    /// The offset after it.
     pub offset: Offset,
     /// Done now, or before.
     pub outcome: Outcome,
@@ -148,7 +148,7 @@ impl Inner {
         let txid = format!("{}:{id}", row.type_name);
         let key = IdKey::of(deed.type_name(), &id);
         let entered = open.entered(key).await.map_err(|error| reading(&error))?;
-        if let (Some(print), Some((offset, _))) = (entered, open.place()) {
+        if let Some(Entered { print, offset }) = entered {
             return match print == Print::of(row.value) {
                 true => Ok(Done { id, txid, offset, outcome: Outcome::Duplicate }),
                 false => Err(ActionError::IdTaken(id)),
