@@ -32,6 +32,9 @@ pub const CURSOR_LAG_MAX: usize = 1_024;
 pub const SNAPSHOT_APPEND_BYTES: usize = 8 << 20;
 /// Transactions that wait to be appended to a stream.
 pub const OUTGOING_MAX: usize = 4_096;
+/// Producers of one stream that clients without a name share. A log remembers producers for days,
+/// and so many that each life of a client cannot have one of its own.
+pub const UNNAMED_PRODUCERS: u64 = 64;
 /// Bytes of transactions that are appended at once, unless one alone has more.
 pub const OUTGOING_BYTES_MAX: usize = 1 << 20;
 /// Subsets of one collection that queries have a source load.

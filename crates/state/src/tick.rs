@@ -1,6 +1,6 @@
 //! Ticks: a stream of events split into its transactions.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 
 use foldhash::fast::FixedState;
 use smallvec::SmallVec;
@@ -146,6 +146,8 @@ pub struct Ticks {
     types: Types,
     /// How many events the last tick had; the next one is probably like it.
     last_len: usize,
+    /// Where ticks begin, whatever the txid before them is.
+    cuts: BTreeSet<Position>,
 }
 
 #[derive(Debug)]
@@ -165,6 +167,14 @@ impl Ticks {
     #[must_use]
     pub fn from(covered: Position) -> Self {
         Self { places: covered.into(), ..Self::default() }
+    }
+
+    /// Begins a tick at each of these positions, also inside of a transaction: what a reader at the
+    /// tail saw as several ticks is the same to one that comes later.
+    #[must_use]
+    pub fn cut_at(mut self, cuts: BTreeSet<Position>) -> Self {
+        self.cuts = cuts;
+        self
     }
 
     /// Everything before this position was taken. What is open of it may still come.
@@ -213,6 +223,7 @@ impl Ticks {
         let done = match &self.open {
             None => None,
             Some(open) if !open.goes_on(position, txid) => self.finish(End::Whole),
+            Some(_) if self.cuts.contains(&position) => self.finish(End::UpToDate),
             Some(open) if open.is_full(bytes) => self.finish(End::Full),
             Some(_) => None,
         };
@@ -406,6 +417,19 @@ mod tests {
         check("a!aab", "[a)+[aa]");
         check("a!b!a!", "[a)[b)[a)");
         check("a!-a!", "[a)[-][a)");
+    }
+
+    #[test]
+    fn a_cut_makes_of_a_run_what_a_reader_at_the_tail_saw() {
+        let message = change("a", "k", "insert", Some("1"), Some("t"));
+        let mut ticks = Ticks::new().cut_at([at(2), at(3), at(9)].into());
+        let mut done = Vec::new();
+        (0..5).for_each(|position| done.extend(ticks.push(at(position), message.as_bytes())));
+        done.extend(ticks.up_to_date());
+        let gist = |tick: &Tick| (tick.first.get(), tick.last.get(), tick.start);
+        let gists: Vec<_> = done.iter().map(gist).collect();
+        let continued = Start::Continued;
+        assert_eq!(gists, [(0, 1, Start::Fresh), (2, 2, continued), (3, 4, continued)]);
     }
 
     #[test]

@@ -7,7 +7,7 @@
 //!                   └ position, and `through` within it
 //! ```
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use query::Key;
 use serde::{Deserialize, Serialize};
@@ -44,8 +44,16 @@ pub(super) struct Cursor {
     /// Whether those rows were passed over.
     #[serde(default)]
     pub(super) skips_initial: bool,
-    /// All events of ticks that began before this are done.
+    /// All events of messages before this are done.
     pub(super) position: u64,
+    /// Where ticks ended of which some events are done. A foreign writer may go on with the
+    /// transaction of one later: what comes then is another tick, in every life.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(super) ends: BTreeMap<u64, u64>,
+    /// Whether `position` counts messages. In cursors that were written before there was this, it
+    /// tells that all ticks that began before it are done, wherever they end.
+    #[serde(default)]
+    pub(super) by_message: bool,
     /// Of the tick there, all events up to and with this one are done, too: where its row was
     /// written first, and its key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -79,6 +87,13 @@ impl Cursor {
 
     fn is_through(&self, mark: &Mark) -> bool {
         self.through.as_ref().is_some_and(|(row, key)| (mark.row, &mark.key) <= (*row, key))
+    }
+
+    /// Where ticks must begin so that they are those that the cursor speaks of.
+    pub(super) fn cuts(&self) -> BTreeSet<Position> {
+        let ends = self.ends.iter().flat_map(|(start, end)| [*start, *end]);
+        let all = ends.chain(self.by_message.then_some(self.position));
+        all.filter(|cut| *cut <= ORDINAL_MAX).map(Position::new).collect()
     }
 
     /// The position of the events that the effect began with.

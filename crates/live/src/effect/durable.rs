@@ -10,6 +10,8 @@
 //! The effect reads the stream by itself, so it sees every tick, however far it is behind, and a
 //! slow handler holds nobody else back.
 
+use std::ops::Range;
+
 use query::{Change, ChangeKind, Database, Query, QueryId};
 use smol_str::SmolStr;
 use state::{Entry, Start as TickStart};
@@ -86,8 +88,8 @@ struct Replay {
     query: QueryId,
     cursor: Cursor,
     acker: AckerHandle,
-    /// Events that are to be delivered before the stream goes on.
-    ready: Vec<(u64, Vec<Change>)>,
+    /// Events that are to be delivered before the stream goes on, and the ticks they are of.
+    ready: Vec<(Range<u64>, Vec<Change>)>,
     /// All ticks before this were applied.
     position: u64,
     /// Messages since the acker was told so; cursors do not count, or they would call for others.
@@ -117,14 +119,16 @@ impl Replay {
             skips_initial: settings.skips_initial,
             // The rows that match then stand right before the start.
             position: found.start.saturating_sub(1),
+            by_message: true,
             ..Cursor::default()
         });
         let (mut acker, handle) = Acker::new(pen, cursor.clone());
         if is_new {
             acker.begin().await.map_err(text)?;
         }
-        let mut view =
-            View { database: empty_like(&db, &types), reader: Reader::private(stream, types) };
+        let database = empty_like(&db, &types);
+        let reader = Reader::private(stream, types).cut_at(cursor.cuts());
+        let mut view = View { database, reader };
         let stop = cursor.position.max(cursor.start.min(cursor.position + 1));
         let held = view.catch_up(stop, sys).await?;
         let (cursor, held) = match held {
@@ -147,7 +151,7 @@ impl Replay {
         let is_initial = cursor.position <= cursor.initial() && !cursor.skips_initial;
         let mut ready = Vec::new();
         if is_initial && cursor.start > 0 {
-            ready.push((cursor.initial(), rows));
+            ready.push((cursor.initial()..cursor.start, rows));
         }
         let mut replay = Self {
             effect,
@@ -181,7 +185,8 @@ impl Replay {
                     tracing::error!(effect = %self.effect, %error, "a durable effect ends");
                 }
                 let own = published.queries.into_iter().filter(|(query, _)| *query == self.query);
-                self.ready.extend(own.map(|(_, changes)| (tick.first.get(), changes)));
+                let place = tick.first.get()..tick.last.get() + 1;
+                self.ready.extend(own.map(|(_, changes)| (place.clone(), changes)));
             }
             Err(error) => {
                 left_out(tick, &error);
@@ -193,10 +198,10 @@ impl Replay {
     /// done before.
     fn events<R>(&mut self) -> (Vec<Event<R>>, Vec<Mark>) {
         let (mut events, mut known) = (Vec::new(), Vec::new());
-        for (position, changes) in self.ready.drain(..) {
+        for (tick, changes) in self.ready.drain(..) {
             let changes = changes.into_iter().filter(|change| self.kinds.contains(&change.kind()));
             let mut own: Vec<Event<R>> =
-                changes.map(|change| Event::new(&self.effect, position, change)).collect();
+                changes.map(|change| Event::new(&self.effect, tick.clone(), change)).collect();
             own.sort_by_cached_key(Event::mark);
             for event in own {
                 let mark = event.mark();

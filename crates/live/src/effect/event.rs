@@ -1,6 +1,6 @@
 //! What effects are told, and what they may do.
 
-use std::{fmt, marker::PhantomData};
+use std::{fmt, marker::PhantomData, ops::Range};
 
 use query::{Change, ChangeKind, Key};
 use smol_str::SmolStr;
@@ -13,6 +13,8 @@ use crate::row_ref::RowRef;
 /// A row entered, changed in or left a query.
 pub struct Event<R> {
     id: EventId,
+    /// Where its tick ended.
+    end: u64,
     change: Change,
     row: PhantomData<fn() -> R>,
 }
@@ -44,9 +46,11 @@ impl fmt::Display for EventId {
 }
 
 impl<R> Event<R> {
-    pub(super) fn new(effect: &SmolStr, position: u64, change: Change) -> Self {
-        let id = EventId { effect: effect.clone(), position, key: change.key.clone() };
-        Self { id, change, row: PhantomData }
+    /// An event of a tick that began and ended there.
+    pub(super) fn new(effect: &SmolStr, tick: Range<u64>, change: Change) -> Self {
+        let (effect, position) = (effect.clone(), tick.start);
+        let id = EventId { effect, position, key: change.key.clone() };
+        Self { id, end: tick.end, change, row: PhantomData }
     }
 
     /// What names it.
@@ -57,7 +61,7 @@ impl<R> Event<R> {
 
     /// Where it stands among the events of its effect.
     pub(super) fn mark(&self) -> Mark {
-        Mark::new(&self.id, &self.change)
+        Mark::new(&self.id, self.end, &self.change)
     }
 
     /// What happened.
@@ -97,7 +101,8 @@ impl<R> Event<R> {
 
 impl<R> Clone for Event<R> {
     fn clone(&self) -> Self {
-        Self { id: self.id.clone(), change: self.change.clone(), row: PhantomData }
+        let (id, change) = (self.id.clone(), self.change.clone());
+        Self { id, end: self.end, change, row: PhantomData }
     }
 }
 

@@ -12,12 +12,14 @@ pub(super) struct Mark {
     pub(super) position: u64,
     pub(super) row: Option<u64>,
     pub(super) key: Key,
+    /// Where its tick ended.
+    pub(super) end: u64,
 }
 
 impl Mark {
-    pub(super) fn new(id: &EventId, change: &Change) -> Self {
+    pub(super) fn new(id: &EventId, end: u64, change: &Change) -> Self {
         let entry = change.new.as_ref().or(change.old.as_ref());
         let row = entry.and_then(|entry| entry.meta.position);
-        Self { position: id.position, row, key: id.key.clone() }
+        Self { position: id.position, row, key: id.key.clone(), end }
     }
 }

@@ -39,8 +39,8 @@ impl<R: Send + 'static> Feed<R> for Memory {
         let changes = self.pending.next().await?;
         self.count += 1;
         let event = |Dated { change, position }| match position {
-            Some(position) => Event::new(&SmolStr::default(), position, change),
-            None => Event::new(&self.here, self.count, change),
+            Some(position) => Event::new(&SmolStr::default(), position..position + 1, change),
+            None => Event::new(&self.here, self.count..self.count + 1, change),
         };
         Some(changes.into_iter().map(event).collect())
     }

@@ -1,6 +1,6 @@
 //! Which events of an effect are done, and what its cursor says of them.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use query::Key;
 
@@ -17,29 +17,32 @@ pub(super) struct Progress {
     outstanding: BTreeSet<Mark>,
     /// Done in this life or met again, and not known to be covered by the cursor.
     done: BTreeSet<Mark>,
-    /// The first tick that was not delivered yet.
+    /// Where ticks ended that were delivered and are not covered by the cursor.
+    ends: BTreeMap<u64, u64>,
+    /// The first message that was not delivered yet.
     frontier: u64,
 }
 
 impl Progress {
     pub(super) fn new(mut cursor: Cursor) -> Self {
         let inherited = std::mem::take(&mut cursor.done);
-        let frontier = cursor.position;
-        Self { cursor, inherited, outstanding: BTreeSet::new(), done: BTreeSet::new(), frontier }
+        let ends = std::mem::take(&mut cursor.ends);
+        let (frontier, outstanding, done) = (cursor.position, BTreeSet::new(), BTreeSet::new());
+        Self { cursor, inherited, outstanding, done, ends, frontier }
     }
 
     /// All events of some ticks go to their handlers; those that are known were done before.
     pub(super) fn deliver(&mut self, new: Vec<Mark>, known: Vec<Mark>) {
+        for mark in new.iter().chain(&known) {
+            self.frontier = self.frontier.max(mark.end);
+            self.ends.insert(mark.position, mark.end);
+        }
         for mark in known {
-            self.frontier = self.frontier.max(mark.position + 1);
             if self.inherited.remove(&(mark.position, mark.key.clone())) {
                 self.done.insert(mark);
             }
         }
-        for mark in new {
-            self.frontier = self.frontier.max(mark.position + 1);
-            self.outstanding.insert(mark);
-        }
+        self.outstanding.extend(new);
     }
 
     /// Nothing else happened before this position; true if the cursor has more to say.
@@ -79,12 +82,20 @@ impl Progress {
         let met = ahead.map(|mark| (mark.position, mark.key.clone()));
         let inherited = self.inherited.iter().filter(|(own, _)| *own >= position).cloned();
         cursor.done = met.chain(inherited).collect();
+        // A position that has not moved is still what it was.
+        cursor.by_message |= position > self.cursor.position;
+        let begun = cursor.through.iter().map(|_| position);
+        let begun: BTreeSet<_> = begun.chain(cursor.done.iter().map(|(at, _)| *at)).collect();
+        let ends = begun.into_iter().filter_map(|at| Some((at, *self.ends.get(&at)?)));
+        cursor.ends = ends.collect();
         cursor
     }
 
     /// Takes note that such a cursor was written.
     pub(super) fn written(&mut self, cursor: &Cursor) {
-        self.cursor = Cursor { done: BTreeSet::new(), ..cursor.clone() };
+        let (done, ends) = (BTreeSet::new(), BTreeMap::new());
+        self.cursor = Cursor { done, ends, ..cursor.clone() };
+        self.ends.retain(|at, _| *at >= cursor.position);
         let covered = &self.cursor;
         self.done.retain(|mark| !covered.is_done(mark));
         self.inherited.retain(|(own, _)| *own >= covered.position);
@@ -93,8 +104,8 @@ impl Progress {
     /// Begins elsewhere, with nothing done.
     pub(super) fn begin_at(&mut self, start: u64) {
         let position = start.saturating_sub(1);
-        let through = None;
-        let cursor = Cursor { start, position, through, ..self.cursor.clone() };
+        let (through, by_message) = (None, true);
+        let cursor = Cursor { start, position, through, by_message, ..self.cursor.clone() };
         *self = Self::new(cursor);
     }
 
@@ -126,7 +137,7 @@ mod tests {
     use super::*;
 
     fn mark(position: u64, key: u64) -> Mark {
-        Mark { position, row: Some(key / 3), key: Key::from(key as i64) }
+        Mark { position, row: Some(key / 3), key: Key::from(key as i64), end: position + 1 }
     }
 
     proptest! {

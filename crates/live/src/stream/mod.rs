@@ -29,7 +29,7 @@ pub(crate) use self::{
 use self::{
     copy::{Copy, Resume},
     courier::{OutboxWriter, StreamCourier},
-    outlet::Outlet,
+    outlet::{Identity, Outlet},
     seen::Seen,
     writer::{SharedWriter, StreamWriter},
 };
@@ -269,7 +269,8 @@ impl StreamDbBuilder {
     }
 
     /// Names this client, so that it knows its own writes again after a restart. Otherwise it
-    /// draws a name.
+    /// draws a name, and shares its producer with others that have none: they fence each other off
+    /// now and then, which costs a look at what came of the last write.
     pub fn client(mut self, name: &str) -> Self {
         self.client = Some(name.into());
         self
@@ -306,11 +307,12 @@ impl StreamDbBuilder {
     pub fn open(self) -> Result<StreamDb, DbError> {
         let Self { stream, sys, client, outbox, copy, since, adds, mut rules } = self;
         let db = Db::new(&sys);
+        let identity = Identity::of(client.as_deref(), &sys)
+            .map_err(|error| DbError::BadClient { why: error.why })?;
         let client = client.unwrap_or_else(|| format!("{:016x}", sys.chance.u64()));
         let seen = Arc::new(Seen::default());
         let (canceller, cancellation) = Cancellation::new();
-        let (outlet, out) = Outlet::new(stream.clone(), &client, &sys, cancellation.clone())
-            .map_err(|error| DbError::BadClient { why: error.why })?;
+        let (outlet, out) = Outlet::new(stream.clone(), identity, &sys, cancellation.clone());
         sys.spawn.task("writer of a stream database", outlet.run());
         let times = (&sys, cancellation.clone());
         let writer = StreamWriter::new(stream.clone(), out, client.clone(), seen.clone(), times);

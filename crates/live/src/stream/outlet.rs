@@ -1,14 +1,14 @@
 //! The one owner of what is appended to a stream: in order, and each transaction once.
 
-use log::{Append, AppendError};
+use log::{Append, AppendError, Freshness, Outcome, ReadError};
 use state::TxId;
 use sys::{Cancellation, Sys};
 use tokio::sync::{mpsc, oneshot};
-use wire::{Epoch, Messages, Producer, ProducerId, ProducerSeq};
+use wire::{Epoch, Messages, Offset, Producer, ProducerId, ProducerSeq, ReadFrom};
 
 use super::Stream;
 use crate::{
-    caps::{OUTGOING_BYTES_MAX, OUTGOING_MAX},
+    caps::{OUTGOING_BYTES_MAX, OUTGOING_MAX, READ_BYTES, UNNAMED_PRODUCERS},
     error::PersistError,
     retry::Retry,
 };
@@ -20,13 +20,44 @@ pub(super) struct Outgoing {
     pub(super) reply: oneshot::Sender<Result<(), PersistError>>,
 }
 
+/// Under whose name a client writes.
+pub(super) enum Identity {
+    /// Its own: there is one process that has it.
+    Named(ProducerId),
+    /// One of a few that all clients without a name share, whoever had it before.
+    Shared(ProducerId),
+}
+
+impl Identity {
+    pub(super) fn of(client: Option<&str>, sys: &Sys) -> Result<Self, PersistError> {
+        let Some(client) = client else { return Self::shared(sys) };
+        let bad = |error: wire::BadProducer| {
+            PersistError::fatal(format!("a client cannot be called {client:?}: {error}"))
+        };
+        Ok(Self::Named(format!("client/{client}").parse().map_err(bad)?))
+    }
+
+    fn shared(sys: &Sys) -> Result<Self, PersistError> {
+        let id = format!("unnamed/{}", sys.chance.below(UNNAMED_PRODUCERS)).parse();
+        id.map(Self::Shared).map_err(PersistError::fatal)
+    }
+
+    fn producer(&self) -> &ProducerId {
+        match self {
+            Self::Named(id) | Self::Shared(id) => id,
+        }
+    }
+}
+
 /// Appends transactions, those that wait together as one append.
 pub(super) struct Outlet {
     stream: Stream,
     sys: Sys,
-    producer: ProducerId,
+    identity: Identity,
     epoch: Epoch,
     seq: ProducerSeq,
+    /// Where the stream ended when it was last known; what is being appended comes later.
+    end: Option<Offset>,
     inbox: mpsc::Receiver<Outgoing>,
     /// Taken, but too much for the append before it.
     held: Option<Outgoing>,
@@ -38,20 +69,16 @@ impl Outlet {
     /// An outlet, and the way to it.
     pub(super) fn new(
         stream: Stream,
-        client: &str,
+        identity: Identity,
         sys: &Sys,
         cancellation: Cancellation,
-    ) -> Result<(Self, mpsc::Sender<Outgoing>), PersistError> {
-        let bad =
-            |error| PersistError::fatal(format!("a client cannot be called {client:?}: {error}"));
-        let producer = format!("client/{client}")
-            .parse()
-            .map_err(|error: wire::BadProducer| bad(error.to_string()))?;
+    ) -> (Self, mpsc::Sender<Outgoing>) {
         // Above the epochs of earlier lives, and nobody else's: the time, and chance.
         let epoch = sys.clock.unix_ms().get().saturating_mul(1_000) + sys.chance.below(1_000);
         let (sender, inbox) = mpsc::channel(OUTGOING_MAX);
         let (epoch, seq, sys) = (Epoch::new(epoch), ProducerSeq::FIRST, sys.clone());
-        Ok((Self { stream, sys, producer, epoch, seq, inbox, held: None, cancellation }, sender))
+        let (end, held) = (None, None);
+        (Self { stream, sys, identity, epoch, seq, end, inbox, held, cancellation }, sender)
     }
 
     /// Works until nobody can send any more.
@@ -83,7 +110,7 @@ impl Outlet {
     async fn send(&mut self, batch: Vec<Outgoing>) {
         let all = Messages::copied(batch.iter().flat_map(|outgoing| outgoing.messages.iter()));
         let outcome = match all {
-            Ok(messages) => self.append(messages).await,
+            Ok(messages) => self.append(&batch[0].txid, messages).await,
             Err(error) => Err(PersistError::fatal(error.to_string())),
         };
         match outcome {
@@ -103,17 +130,34 @@ impl Outlet {
     }
 
     /// Appends until it is known what came of it: a repeated append is recognised by its number.
-    async fn append(&mut self, messages: Messages) -> Result<(), PersistError> {
-        let mut failures = 0;
+    /// The append holds this transaction, and perhaps others.
+    async fn append(&mut self, txid: &TxId, messages: Messages) -> Result<(), PersistError> {
+        let (mut failures, mut is_in_doubt) = (0, false);
+        self.learn_end().await;
         loop {
-            let producer = Producer { id: self.producer.clone(), epoch: self.epoch, seq: self.seq };
+            let id = self.identity.producer().clone();
+            let producer = Producer { id, epoch: self.epoch, seq: self.seq };
             let append = Append { producer: Some(producer), ..Append::messages(messages.clone()) };
-            match self.stream.log.append(&self.stream.address, append).await {
-                Ok(_) => {
+            let error = match self.stream.log.append(&self.stream.address, append).await {
+                // Another client without a name may have drawn the same epoch: then it is its.
+                Ok(appended)
+                    if appended.outcome == Outcome::Duplicate
+                        && self.is_shared()
+                        && !(is_in_doubt && self.is_stored(txid).await?) =>
+                {
+                    (self.epoch, self.seq) = (Epoch::new(self.epoch.get() + 1), ProducerSeq::FIRST);
+                    continue;
+                }
+                Ok(appended) => {
                     self.seq = self.seq.next();
+                    self.end = Some(appended.tail);
                     return Ok(());
                 }
-                Err(error) if error.is_retryable() => {
+                Err(error) => error,
+            };
+            is_in_doubt |= !error.has_no_side_effects();
+            match (&self.identity, error) {
+                (_, error) if error.is_retryable() => {
                     failures += 1;
                     let pause = Retry::default().pause(failures, &self.sys.chance);
                     tracing::debug!(%error, failures, "a write waits for its stream");
@@ -121,13 +165,69 @@ impl Outlet {
                         return Err(PersistError { why: error.to_string(), is_retryable: true });
                     }
                 }
+                // It can be stored no more if it is not: whoever shares the name has seen to that.
+                (Identity::Shared(_), AppendError::Fenced(fenced)) => {
+                    if is_in_doubt && self.is_stored(txid).await? {
+                        return Ok(());
+                    }
+                    is_in_doubt = false;
+                    self.identity = Identity::shared(&self.sys)?;
+                    self.epoch = Epoch::new(self.epoch.get().max(fenced.current.get()) + 1);
+                    self.seq = ProducerSeq::FIRST;
+                }
+                (Identity::Shared(_), AppendError::Gap(_)) => {
+                    (self.epoch, self.seq) = (Epoch::new(self.epoch.get() + 1), ProducerSeq::FIRST);
+                }
                 // An earlier life had a clock that was ahead; this one has written nothing yet.
-                Err(AppendError::Fenced(fenced)) if self.seq == ProducerSeq::FIRST => {
+                (_, AppendError::Fenced(fenced)) if self.seq == ProducerSeq::FIRST => {
                     self.epoch = Epoch::new(fenced.current.get() + 1);
                 }
-                Err(AppendError::Fenced(_)) => {
+                (_, AppendError::Fenced(_)) => {
                     let why = "another process writes under the name of this client";
                     return Err(PersistError::fatal(why));
+                }
+                (_, error) => return Err(PersistError::fatal(error.to_string())),
+            }
+        }
+    }
+
+    fn is_shared(&self) -> bool {
+        matches!(self.identity, Identity::Shared(_))
+    }
+
+    /// Learns where the stream ends, unless that is known: what is appended next comes later.
+    async fn learn_end(&mut self) {
+        if self.end.is_none() && self.is_shared() {
+            let head = self.stream.log.head(&self.stream.address).await;
+            self.end = head.ok().map(|head| head.tail);
+        }
+    }
+
+    /// Whether a transaction is in the stream, after the end that was known before it was sent.
+    async fn is_stored(&self, txid: &TxId) -> Result<bool, PersistError> {
+        let (mut from, mut failures) = (self.end.map_or(ReadFrom::Start, ReadFrom::At), 0);
+        loop {
+            match self.stream.log.read(&self.stream.address, from, READ_BYTES).await {
+                Ok(chunk) => {
+                    let is_its = |message| {
+                        state::decode(message).headers.txid.as_deref() == Some(txid.as_str())
+                    };
+                    if chunk.messages().any(is_its) {
+                        return Ok(true);
+                    }
+                    if chunk.freshness != Freshness::Behind {
+                        return Ok(false);
+                    }
+                    from = ReadFrom::At(chunk.next);
+                }
+                // What a compaction has kept begins later, and keeps the names of transactions.
+                Err(ReadError::Trimmed(_)) => from = ReadFrom::Start,
+                Err(error) if error.is_retryable() => {
+                    failures += 1;
+                    let pause = Retry::default().pause(failures, &self.sys.chance);
+                    if !self.cancellation.rest(pause, &self.sys).await {
+                        return Err(PersistError { why: error.to_string(), is_retryable: true });
+                    }
                 }
                 Err(error) => return Err(PersistError::fatal(error.to_string())),
             }

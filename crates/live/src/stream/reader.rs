@@ -1,8 +1,11 @@
 //! Reading a stream, tick by tick.
 
-use std::{collections::VecDeque, sync::Arc};
+use std::{
+    collections::{BTreeSet, VecDeque},
+    sync::Arc,
+};
 
-use log::{Chunk, Freshness, HeadError, OffsetTrimmed, ReadError};
+use log::{Chunk, Freshness, HeadError, Incarnation, OffsetTrimmed, ReadError};
 use query::{CollectionId, Database, Meta, Origin, Tick, Write, WriteError};
 use state::{Body, Control, Entry, Past, Ticks, TxId};
 use wire::{ContentType, Offset, Position, ReadFrom};
@@ -38,8 +41,8 @@ pub(crate) struct Reader {
     is_up_to_date: bool,
     /// The life of the stream that it was told to go on in, until that is known to be right.
     resumed: Option<u64>,
-    /// The life of the stream that it reads.
-    life: u64,
+    /// The life of the stream that it reads, once it has read some of it.
+    life: Option<u64>,
 }
 
 /// What a reader brings.
@@ -71,6 +74,8 @@ pub(crate) enum Unreadable {
     Tail(#[from] HeadError),
     #[error("it holds {0}, not application/json, so there are no rows in it")]
     NotJson(ContentType),
+    #[error("it was deleted and made again; open it anew to read the new one")]
+    MadeAgain,
 }
 
 impl Unreadable {
@@ -78,7 +83,7 @@ impl Unreadable {
         match self {
             Self::Read(error) => error.is_retryable(),
             Self::Tail(error) => error.is_retryable(),
-            Self::NotJson(_) => false,
+            Self::NotJson(_) | Self::MadeAgain => false,
         }
     }
 }
@@ -96,7 +101,7 @@ impl Reader {
             ready: VecDeque::new(),
             is_up_to_date: false,
             resumed: None,
-            life: 0,
+            life: None,
         }
     }
 
@@ -116,12 +121,18 @@ impl Reader {
     /// Where to go on after what was brought.
     fn here(&self) -> Option<Resume> {
         let offset = self.next.filter(|_| self.is_up_to_date())?;
-        Some(Resume { life: self.life, offset, covered: self.ticks.covered() })
+        Some(Resume { life: self.life?, offset, covered: self.ticks.covered() })
     }
 
     /// A reader for somebody else than the database of the stream.
     pub(crate) fn private(stream: Stream, types: Types) -> Self {
         Self::new(stream, types, String::new(), Arc::default())
+    }
+
+    /// Begins a tick at each of these positions, whatever the transaction is.
+    pub(crate) fn cut_at(mut self, cuts: BTreeSet<Position>) -> Self {
+        self.ticks = self.ticks.cut_at(cuts);
+        self
     }
 
     /// The next tick, or that there is none for now. May be dropped while it waits.
@@ -132,6 +143,7 @@ impl Reader {
             }
             if let (true, Some(after)) = (self.is_up_to_date, self.next) {
                 let head = self.stream.log.tail(&self.stream.address, after).await?;
+                self.check_life(head.incarnation)?;
                 if head.closed && head.tail == after {
                     return Ok(Read::Closed);
                 }
@@ -148,14 +160,16 @@ impl Reader {
                 Err(ReadError::OffsetUnknown(_)) if self.resumed.is_some() => {
                     return Ok(self.start_over());
                 }
-                answer => answer?,
+                Err(error) => return Err(self.why_unread(error).await),
+                Ok(chunk) => chunk,
             };
+            self.check_life(chunk.incarnation)?;
             if !chunk.content_type.is_json() {
                 return Err(Unreadable::NotJson(chunk.content_type));
             }
-            self.life = chunk.incarnation.get();
+            let life = chunk.incarnation.get();
             let is_lost = self.lost.is_some() && !self.ticks_go_on(&chunk);
-            if self.resumed.take().is_some_and(|life| life != self.life || is_lost) {
+            if self.resumed.take().is_some_and(|resumed| resumed != life || is_lost) {
                 return Ok(self.start_over());
             }
             match self.lost.take() {
@@ -167,6 +181,26 @@ impl Reader {
             if self.is_up_to_date && self.ready.is_empty() {
                 return Ok(Read::UpToDate);
             }
+        }
+    }
+
+    /// Whether what is there is the stream that was read so far: a name may be used again between
+    /// any two questions.
+    fn check_life(&self, found: Incarnation) -> Result<(), Unreadable> {
+        match self.life {
+            Some(life) if life != found.get() => Err(Unreadable::MadeAgain),
+            _ => Ok(()),
+        }
+    }
+
+    /// Why a read failed: a stream that was made again may not reach as far as the last one did.
+    async fn why_unread(&self, error: ReadError) -> Unreadable {
+        let is_retryable = error.is_retryable();
+        match self.stream.log.head(&self.stream.address).await {
+            Ok(head) if !is_retryable && self.check_life(head.incarnation).is_err() => {
+                Unreadable::MadeAgain
+            }
+            _ => error.into(),
         }
     }
 
@@ -182,6 +216,7 @@ impl Reader {
     }
 
     fn take(&mut self, chunk: &Chunk) {
+        self.life = Some(chunk.incarnation.get());
         let first = chunk.start.position.get();
         for (position, message) in (first..).map(Position::new).zip(chunk.messages()) {
             self.ready.extend(self.ticks.push(position, message));

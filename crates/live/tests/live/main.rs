@@ -10,6 +10,7 @@ mod compact_effects;
 mod copy;
 mod durable;
 mod effects;
+mod lives;
 mod on_demand;
 mod once;
 mod outbox;

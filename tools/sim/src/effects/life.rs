@@ -23,8 +23,9 @@ pub(super) const NAME: &str = "answer";
 const DIR: &str = "/effects";
 /// Rows that come and go.
 const ROWS: u64 = 5;
-/// What is not answered after so long, in simulated time, is forgotten.
-const PATIENCE: Duration = Duration::from_secs(3_600);
+/// Once nothing goes wrong any more, everything is answered within this much simulated time: the
+/// longest pause of an effect between two attempts, twice.
+pub(super) const BOUND: Duration = Duration::from_secs(60);
 /// How long a write is waited for; afterwards nobody knows.
 const WRITE_WAIT: Duration = Duration::from_secs(5);
 
@@ -48,16 +49,9 @@ struct Place {
     disk: SimDisk,
 }
 
-/// Whether handlers may fail.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Mood {
-    Any,
-    Diligent,
-}
-
 /// A life in which anything may go wrong; the disk on which the next one begins.
 pub(super) async fn live(scene: &Arc<Scene>, disk: SimDisk, dice: &Dice) -> Verdict<SimDisk> {
-    let mut place = open(scene, disk, dice, Mood::Any).await?;
+    let mut place = open(scene, disk, dice).await?;
     let mut faults = SimFaults::default();
     let is_cut = dice.percent(70);
     if is_cut {
@@ -75,26 +69,52 @@ pub(super) async fn live(scene: &Arc<Scene>, disk: SimDisk, dice: &Dice) -> Verd
     Ok(end(scene, place, is_cut).await)
 }
 
-/// A life in which nothing goes wrong, until all is answered.
-pub(super) async fn finish(scene: &Arc<Scene>, disk: SimDisk, dice: &Dice) -> Verdict {
-    scene.note("the last life");
-    let place = open(scene, disk, dice, Mood::Diligent).await?;
-    write(scene, &place.db, dice, 10).await;
-    let deadline = scene.sys.clock.elapsed() + PATIENCE;
+/// A life in which the disk is sound, but handlers fail and runners take over; then none does, and
+/// everything is answered without a restart.
+pub(super) async fn calm_down(scene: &Arc<Scene>, disk: SimDisk, dice: &Dice) -> Verdict<SimDisk> {
+    scene.note("a life that calms down");
+    let mut place = open(scene, disk, dice).await?;
+    let (others, operations) = (dice.split(), dice.magnitude(5..=60));
+    let taking_over = take_over(scene, &place.db, &others);
+    let ((), taken) = tokio::join!(write(scene, &place.db, dice, operations), taking_over);
+    place.effects.extend(taken?);
+    scene.calm(true);
+    let answered = all_is_answered(scene, &place).await;
+    scene.calm(false);
+    answered?;
+    scene.met.lock().calmed += 1;
+    Ok(end(scene, place, false).await)
+}
+
+async fn all_is_answered(scene: &Scene, place: &Place) -> Verdict {
+    let deadline = scene.sys.clock.elapsed() + BOUND;
     loop {
         let ledger = Ledger::read(&place.log, &address()).await?;
         if ledger.is_complete()? {
-            break;
+            return Ok(());
         }
         let is_late = scene.sys.clock.elapsed() >= deadline;
-        demand(!is_late, || format!("never answered: {:?}", ledger.left()))?;
+        let left = || format!("not answered {BOUND:?} after faults stopped: {:?}", ledger.left());
+        demand(!is_late, left)?;
         scene.sys.clock.sleep(Duration::from_secs(1)).await;
     }
+}
+
+/// A life in which nothing goes wrong, until all is answered.
+pub(super) async fn finish(scene: &Arc<Scene>, disk: SimDisk, dice: &Dice) -> Verdict {
+    scene.note("the last life");
+    scene.calm(true);
+    let mut place = open(scene, disk, dice).await?;
+    // A second executor takes over while the first is at work.
+    let second = start(scene, &place.db, dice);
+    place.effects.push(second.map_err(|error| Violation(format!("taking over: {error}")))?);
+    write(scene, &place.db, dice, 10).await;
+    all_is_answered(scene, &place).await?;
     end(scene, place, false).await;
     Ok(())
 }
 
-async fn open(scene: &Arc<Scene>, disk: SimDisk, dice: &Dice, mood: Mood) -> Verdict<Place> {
+async fn open(scene: &Arc<Scene>, disk: SimDisk, dice: &Dice) -> Verdict<Place> {
     disk.set_faults(SimFaults::default());
     let sys = Sys { disk: Arc::new(disk.clone()), ..scene.sys.clone() };
     let wrong = |what: &str, error: &dyn std::fmt::Display| Violation(format!("{what}: {error}"));
@@ -107,7 +127,7 @@ async fn open(scene: &Arc<Scene>, disk: SimDisk, dice: &Dice, mood: Mood) -> Ver
     let db = StreamDb::builder(waist, address(), &sys).with::<Message>().with::<Answer>().open();
     let db = db.map_err(|error| wrong("opening the database", &error))?;
     db.ready().await.map_err(|error| wrong("reading the stream", &error))?;
-    let effect = start(scene, &db, dice, mood).map_err(|error| wrong("starting", &error))?;
+    let effect = start(scene, &db, dice).map_err(|error| wrong("starting", &error))?;
     Ok(Place { log, db, effects: vec![effect], disk })
 }
 
@@ -119,23 +139,18 @@ async fn take_over(scene: &Arc<Scene>, db: &StreamDb, dice: &Dice) -> Verdict<Ve
             scene.sys.clock.sleep(dice.pause()).await;
         }
         scene.note("another runner takes over");
-        let started = start(scene, db, dice, Mood::Any);
+        let started = start(scene, db, dice);
         runners.push(started.map_err(|error| Violation(format!("taking over: {error}")))?);
         scene.met.lock().takeovers += 1;
     }
     Ok(runners)
 }
 
-fn start(
-    scene: &Arc<Scene>,
-    db: &StreamDb,
-    dice: &Dice,
-    mood: Mood,
-) -> Result<Effect, live::DbError> {
+fn start(scene: &Arc<Scene>, db: &StreamDb, dice: &Dice) -> Result<Effect, live::DbError> {
     let query = from::<Message>().filter(Message::is_open.eq(true));
     let (scene, dice) = (scene.clone(), Arc::new(dice.split()));
     let concurrency = usize::try_from(dice.between(1..=3)).unwrap_or(1);
-    let handler = move |event, context| answer(scene.clone(), dice.clone(), mood, event, context);
+    let handler = move |event, context| answer(scene.clone(), dice.clone(), event, context);
     db.durable_effect(NAME, query)
         .on_enter(handler.clone())
         .on_update(handler.clone())
@@ -148,7 +163,6 @@ fn start(
 async fn answer(
     scene: Arc<Scene>,
     dice: Arc<Dice>,
-    mood: Mood,
     event: Event<Message>,
     context: Context,
 ) -> Result<(), HandlerError> {
@@ -160,7 +174,7 @@ async fn answer(
     let id = format!("{kind} {} {}", event.row().id, event.id().position);
     scene.delivered(&id, context.attempt());
     scene.sys.clock.sleep(dice.pause()).await;
-    if mood == Mood::Any && dice.percent(20) {
+    if !scene.is_calm() && dice.percent(20) {
         scene.met.lock().failed += 1;
         return Err(HandlerError::new("no luck"));
     }
@@ -170,7 +184,7 @@ async fn answer(
         scene.met.lock().unanswered += 1;
     }
     committed?;
-    if mood == Mood::Any && dice.percent(10) {
+    if !scene.is_calm() && dice.percent(10) {
         scene.met.lock().failed_late += 1;
         return Err(HandlerError::new("too late"));
     }

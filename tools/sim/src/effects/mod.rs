@@ -1,14 +1,18 @@
 //! The simulation of durable effects: rows enter, change in and leave a query of a stream whose
 //! disk fails and whose power goes, with handlers that are slow and fail, before and after their
 //! commit, and runners that take over from each other. However it ends, every transition that the
-//! stream tells of has been answered, and what answers it was written once.
+//! stream tells of has been answered, and what answers it was written once; once faults stop, with
+//! or without a restart, within [`life::BOUND`].
 
 mod ledger;
 mod life;
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use parking_lot::Mutex;
@@ -52,6 +56,8 @@ pub struct EffectsMet {
     pub unanswered: u64,
     /// Lives that ended with a power cut.
     pub cuts: u64,
+    /// Lives in which faults stopped and all was answered without a restart.
+    pub calmed: u64,
 }
 
 impl EffectsMet {
@@ -64,14 +70,16 @@ impl EffectsMet {
         self.takeovers += other.takeovers;
         self.unanswered += other.unanswered;
         self.cuts += other.cuts;
+        self.calmed += other.calmed;
     }
 
     /// True if everything was met at least once.
     #[must_use]
     pub fn is_complete(&self) -> bool {
-        let Self { delivered, redelivered, failed, failed_late, takeovers, unanswered, cuts } =
-            *self;
-        let all = [delivered, redelivered, failed, failed_late, takeovers, unanswered, cuts];
+        let Self { delivered, redelivered, failed, failed_late, .. } = *self;
+        let Self { takeovers, unanswered, cuts, calmed, .. } = *self;
+        let handled = [delivered, redelivered, failed, failed_late];
+        let all = [handled, [takeovers, unanswered, cuts, calmed]].concat();
         all.iter().all(|count| *count > 0)
     }
 }
@@ -84,6 +92,8 @@ struct Scene {
     // Each is held for one step, never across an await.
     met: Mutex<EffectsMet>,
     seen: Mutex<std::collections::BTreeSet<String>>,
+    /// Whether faults have stopped, those of handlers, too.
+    is_calm: AtomicBool,
 }
 
 /// Runs one seed of effects.
@@ -113,6 +123,11 @@ async fn play(seed: u64, scene: &Arc<Scene>, disk: &Mutex<SimDisk>) -> Verdict {
         let next = life::live(scene, last, &dice).await?;
         *disk.lock() = next;
     }
+    if dice.percent(50) {
+        let last = disk.lock().clone();
+        let next = life::calm_down(scene, last, &dice).await?;
+        *disk.lock() = next;
+    }
     let last = disk.lock().clone();
     life::finish(scene, last, &dice).await
 }
@@ -121,7 +136,17 @@ impl Scene {
     fn new(seed: u64, disk: SimDisk) -> Self {
         let sys = Sys::simulated(seed ^ SYS_SALT, disk, BEGINNING);
         let history = History::new(sys.clock.clone(), Detail::Requests);
-        Self { sys, history, met: Mutex::default(), seen: Mutex::default() }
+        let (met, seen, is_calm) = (Mutex::default(), Mutex::default(), AtomicBool::new(false));
+        Self { sys, history, met, seen, is_calm }
+    }
+
+    fn is_calm(&self) -> bool {
+        self.is_calm.load(Ordering::Relaxed)
+    }
+
+    /// Has faults of handlers stop, or begin again.
+    fn calm(&self, is_calm: bool) {
+        self.is_calm.store(is_calm, Ordering::Relaxed);
     }
 
     fn note(&self, line: &str) {

@@ -29,6 +29,11 @@ struct Lease {
     until: UnixMs,
 }
 
+/// True for streams that are deleted and made again: their offsets begin anew.
+pub(super) fn is_fleeting(path: &StreamPath) -> bool {
+    path.as_str().starts_with("s/d/")
+}
+
 impl Ledger {
     /// Judges a wake. True if somebody was called to it before.
     pub(super) fn called(&mut self, generation: u64, id: &str, work: &[Work]) -> Verdict<bool> {
@@ -37,7 +42,7 @@ impl Ledger {
             format!("generation {generation} was {known:?} and is {id}")
         })?;
         demand(!self.over.contains(&generation), || format!("{id} was over, and is called again"))?;
-        for Work { link, tail } in work {
+        for Work { link, tail } in work.iter().filter(|work| !is_fleeting(&work.link.path)) {
             let (path, acked) = (&link.path, link.acked.unwrap_or_default());
             let (confirmed, done) = (self.confirmed(path), self.done(path));
             demand(acked >= confirmed, || {
@@ -66,7 +71,8 @@ impl Ledger {
 
     /// The worker's lease lasts until then, at least.
     pub(super) fn extended(&mut self, generation: u64, work: &[Work], until: UnixMs) {
-        for Work { link, .. } in work {
+        // A stream that goes may take its wake along.
+        for Work { link, .. } in work.iter().filter(|work| !is_fleeting(&work.link.path)) {
             self.leases.insert(link.path.clone(), Lease { generation, until });
         }
     }

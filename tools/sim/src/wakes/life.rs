@@ -1,8 +1,12 @@
 //! One life of log and engine: opened, used by everybody at once, and ended.
 
-use std::{path::Path, sync::Arc, time::Duration};
+use std::{
+    path::Path,
+    sync::{Arc, Weak},
+    time::Duration,
+};
 
-use log::{Append, Create, Log, file::FileLog};
+use log::{Append, Create, Delete, Log, file::FileLog};
 use parking_lot::Mutex;
 use sys::{
     Sys,
@@ -13,7 +17,7 @@ use wire::{Address, ContentType, Messages, Offset, StreamPath};
 
 use super::{
     Scene,
-    worker::{self, Mood, Receiver},
+    worker::{self, Receiver},
 };
 use crate::{
     dice::Dice,
@@ -24,23 +28,48 @@ use crate::{
 const DIR: &str = "/wakes";
 /// Streams that are followed.
 const STREAMS: u64 = 4;
+/// Streams that are followed, and deleted and made again.
+const FLEETING: u64 = 2;
 /// Those who pull.
 const WORKERS: u64 = 3;
-/// Work that is not done after so long, in simulated time, is forgotten.
+/// Once nothing goes wrong any more, all work is done within this much simulated time: the longest
+/// pause between two calls, which is a minute and a fifth, a lease, and a little for those who are
+/// at it.
+pub(super) const BOUND: Duration = Duration::from_secs(90);
+/// A log that is busy for so long hangs.
 const PATIENCE: Duration = Duration::from_secs(3_600);
 /// A life that does not end for this long hangs.
 const LIFE_MAX: Duration = Duration::from_secs(24 * 3_600);
 
-/// Both, open.
+/// Log and engine, open.
 struct Place {
     log: FileLog,
-    engine: Arc<Engine>,
+    desk: Arc<Desk>,
     disk: SimDisk,
+    sys: Sys,
+    receiver: Arc<Receiver>,
+}
+
+/// Where workers find the engine that is in charge.
+#[derive(Debug)]
+pub(super) struct Desk {
+    /// The newest last; held for moments.
+    engines: Mutex<Vec<Arc<Engine>>>,
+}
+
+impl Desk {
+    pub(super) fn engine(&self) -> Arc<Engine> {
+        self.engines.lock().last().expect("there is one from the start").clone()
+    }
+
+    pub(super) fn weak(&self) -> Weak<Engine> {
+        self.engines.lock().last().map(Arc::downgrade).unwrap_or_default()
+    }
 }
 
 /// A life in which anything may go wrong; the disk on which the next one begins.
 pub(super) async fn live(scene: &Arc<Scene>, disk: SimDisk, dice: &Dice) -> Verdict<SimDisk> {
-    let place = open(scene, disk, dice, Mood::Any).await?;
+    let place = open(scene, disk, dice).await?;
     let mut faults = SimFaults::default();
     let is_cut = dice.percent(70);
     if is_cut {
@@ -52,61 +81,106 @@ pub(super) async fn live(scene: &Arc<Scene>, disk: SimDisk, dice: &Dice) -> Verd
     }
     scene.note(&format!("a life with {faults:?}"));
     place.disk.set_faults(faults);
+    work(scene, &place, dice).await?;
+    Ok(end(scene, place, is_cut).await)
+}
+
+/// A life in which the disk is sound, but nobody can be relied on; then all can, and everything
+/// that is owed is done without a restart.
+pub(super) async fn calm_down(scene: &Arc<Scene>, disk: SimDisk, dice: &Dice) -> Verdict<SimDisk> {
+    let place = open(scene, disk, dice).await?;
+    scene.note("a life that calms down");
+    work(scene, &place, dice).await?;
+    scene.calm(true);
+    let done = all_is_done(scene, &place, dice).await;
+    scene.calm(false);
+    done?;
+    scene.met().calmed += 1;
+    Ok(end(scene, place, false).await)
+}
+
+/// Everybody at once: one who writes, workers, and now and then an engine that takes over.
+async fn work(scene: &Arc<Scene>, place: &Place, dice: &Dice) -> Verdict {
     let operations = dice.magnitude(5..=60);
     let mut tasks = Vec::new();
     for number in 0..=WORKERS {
-        let (scene, engine, dice) = (scene.clone(), place.engine.clone(), dice.split());
+        let (scene, desk, dice) = (scene.clone(), place.desk.clone(), dice.split());
         let log = place.log.clone();
         let sys = scene.sys.clone();
         tasks.push(sys.spawn.task("somebody", async move {
             match number {
                 0 => append(&scene, &log, &dice, operations).await,
-                _ => worker::pull(&scene, &engine, &dice, Mood::Any, operations).await,
+                _ => worker::pull(&scene, &desk, &dice, operations).await,
             }
         }));
     }
     let working = async {
+        if dice.percent(30) {
+            take_over(scene, place, dice).await;
+        }
         for task in tasks {
             task.join().await;
         }
     };
     let done = scene.sys.clock.timeout(LIFE_MAX, working).await;
     done.map_err(|_| Violation("a life never ended".to_owned()))?;
-    scene.check()?;
-    Ok(end(scene, place, is_cut).await)
+    scene.check()
+}
+
+/// Opens another engine over the same log, while the first one is at work.
+async fn take_over(scene: &Scene, place: &Place, dice: &Dice) {
+    for _ in 0..dice.between(1..=10) {
+        scene.sys.clock.sleep(dice.pause()).await;
+    }
+    let (log, receiver) = (Arc::new(place.log.clone()), place.receiver.clone());
+    let keys = scene.keys.clone();
+    // If the log takes nothing any more, there is nothing to take over.
+    if let Ok(engine) = Engine::open(log, &place.sys, receiver, keys).await {
+        scene.note("another engine takes over");
+        place.desk.engines.lock().push(Arc::new(engine));
+        scene.met().takeovers += 1;
+    }
+}
+
+/// Two workers do what is left, within the bound.
+async fn all_is_done(scene: &Arc<Scene>, place: &Place, dice: &Dice) -> Verdict {
+    let deadline = scene.sys.clock.elapsed() + BOUND;
+    let (one, other) = (dice.split(), dice.split());
+    while let Some(left) = what_is_left(scene, place).await? {
+        let is_late = scene.sys.clock.elapsed() >= deadline;
+        demand(!is_late, || format!("not done {BOUND:?} after faults stopped: {left}"))?;
+        let pull = |dice| worker::pull(scene, &place.desk, dice, 3);
+        tokio::join!(pull(&one), pull(&other));
+        scene.check()?;
+    }
+    scene.check()
 }
 
 /// A life in which nothing goes wrong, until all is done.
 pub(super) async fn finish(scene: &Arc<Scene>, disk: SimDisk, dice: &Dice) -> Verdict {
     scene.note("the last life");
-    let place = open(scene, disk, dice, Mood::Diligent).await?;
+    scene.calm(true);
+    let place = open(scene, disk, dice).await?;
     append(scene, &place.log, dice, 10).await;
-    let deadline = scene.sys.clock.elapsed() + PATIENCE;
-    while let Some(left) = what_is_left(scene, &place).await? {
-        demand(scene.sys.clock.elapsed() < deadline, || format!("work was forgotten: {left}"))?;
-        worker::pull(scene, &place.engine, dice, Mood::Diligent, 10).await;
-        scene.check()?;
-    }
+    all_is_done(scene, &place, dice).await?;
     end(scene, place, false).await;
     scene.check()
 }
 
-async fn open(scene: &Arc<Scene>, disk: SimDisk, dice: &Dice, mood: Mood) -> Verdict<Place> {
+async fn open(scene: &Arc<Scene>, disk: SimDisk, dice: &Dice) -> Verdict<Place> {
     disk.set_faults(SimFaults::default());
     let sys = Sys { disk: Arc::new(disk.clone()), ..scene.sys.clone() };
     let wrong = |what: &str, error: &dyn std::fmt::Display| Violation(format!("{what}: {error}"));
     let log = FileLog::open(&sys, Path::new(DIR), draw_settings(dice)).await;
     let log = log.map_err(|error| wrong("opening the log", &error))?;
     let waist: Arc<dyn Log> = Arc::new(log.clone());
-    let receiver = Arc::new(Receiver {
-        scene: scene.clone(),
-        dice: dice.split(),
-        mood,
-        engine: Mutex::default(),
-    });
+    let desk = Arc::new(Desk { engines: Mutex::default() });
+    let receiver =
+        Receiver { scene: scene.clone(), dice: dice.split(), desk: Arc::downgrade(&desk) };
+    let receiver = Arc::new(receiver);
     let engine = Engine::open(waist, &sys, receiver.clone(), scene.keys.clone()).await;
     let engine = Arc::new(engine.map_err(|error| wrong("opening subscriptions", &error))?);
-    *receiver.engine.lock() = Arc::downgrade(&engine);
+    desk.engines.lock().push(engine.clone());
     make(&log, "wakes").await;
     for (id, config) in &scene.subscriptions {
         let id: SubscriptionId = id.parse().expect("an id");
@@ -122,26 +196,29 @@ async fn open(scene: &Arc<Scene>, disk: SimDisk, dice: &Dice, mood: Mood) -> Ver
             }
         }
     }
-    Ok(Place { log, engine, disk })
+    Ok(Place { log, desk, disk, sys, receiver })
 }
 
 /// Ends a life; the disk as it is found by the next one.
 async fn end(scene: &Scene, place: Place, is_cut: bool) -> SimDisk {
-    let Place { log, engine, disk } = place;
+    let Place { log, desk, disk, receiver, .. } = place;
     let is_cut = is_cut || disk.is_off();
     if is_cut {
         disk.power_cut();
         scene.met().cuts += 1;
     }
     scene.note(if is_cut { "the power goes" } else { "the log is closed" });
-    let mut shared = engine;
-    loop {
-        match Arc::try_unwrap(shared) {
-            Ok(engine) => break engine.close().await,
-            // Somebody is still about to report.
-            Err(engine) => shared = engine,
+    let engines = std::mem::take(&mut *desk.engines.lock());
+    drop((desk, receiver));
+    for mut shared in engines {
+        loop {
+            match Arc::try_unwrap(shared) {
+                Ok(engine) => break engine.close().await,
+                // Somebody is still about to report.
+                Err(engine) => shared = engine,
+            }
+            scene.sys.clock.sleep(Duration::from_secs(1)).await;
         }
-        scene.sys.clock.sleep(Duration::from_secs(1)).await;
     }
     log.close().await;
     if is_cut { disk.restart() } else { disk }
@@ -149,7 +226,17 @@ async fn end(scene: &Scene, place: Place, is_cut: bool) -> SimDisk {
 
 async fn append(scene: &Scene, log: &FileLog, dice: &Dice, operations: u64) {
     for _ in 0..operations {
-        let stream = format!("s/{}", dice.between(0..=STREAMS - 1));
+        let stream = match dice.between(0..=STREAMS + FLEETING - 1) {
+            number if number < STREAMS => format!("s/{number}"),
+            number => format!("s/d/{}", number - STREAMS),
+        };
+        if stream.starts_with("s/d/") && dice.percent(40) {
+            let deleted = log.delete(&address(&stream), Delete::Stream).await;
+            scene.met().deleted += u64::from(deleted.is_ok());
+            scene.note(&format!("{stream} is deleted: {deleted:?}"));
+            scene.sys.clock.sleep(dice.pause()).await;
+            continue;
+        }
         make(log, &stream).await;
         let messages = Messages::one("1").expect("one small message");
         // Whether it is there, the log knows.
@@ -173,7 +260,7 @@ fn address(stream: &str) -> Address {
 async fn what_is_left(scene: &Scene, place: &Place) -> Verdict<Option<String>> {
     for id in scene.subscriptions.keys() {
         let id: SubscriptionId = id.parse().expect("an id");
-        let view = match place.engine.get(&id).await {
+        let view = match place.desk.engine().get(&id).await {
             Ok(view) => view,
             Err(ChangeError::Unavailable(why)) => return Ok(Some(why.to_string())),
             Err(error) => return Err(Violation(format!("{id} is not shown: {error}"))),
@@ -191,6 +278,20 @@ async fn what_is_left(scene: &Scene, place: &Place) -> Verdict<Option<String>> {
             demand(acked <= done, || format!("{id} {path}: {acked}, but done up to {done}"))?;
             if acked < tail {
                 return Ok(Some(format!("{id} {path}: {acked} of {tail}")));
+            }
+        }
+        for number in 0..FLEETING {
+            let stream = format!("s/d/{number}");
+            let head = place.log.head(&address(&stream)).await.ok();
+            let link = view.links.iter().find(|link| link.path.as_str() == stream);
+            match (head.map(|head| head.tail).filter(|tail| *tail > Offset::START), link) {
+                (None, Some(_)) => {
+                    return Ok(Some(format!("{id} follows {stream}, which is gone")));
+                }
+                (Some(tail), link) if link.and_then(|link| link.acked) != Some(tail) => {
+                    return Ok(Some(format!("{id} {stream}: {link:?} of {tail}")));
+                }
+                _ => {}
             }
         }
     }

@@ -1,6 +1,9 @@
 //! The simulation of wakes: subscriptions in a log whose disk fails and whose power goes, with
-//! workers who are slow, forgetful or gone. However it ends, all work is done, and what was
-//! acknowledged is asked of nobody again.
+//! workers who are slow, forgetful or gone, and engines that take over from each other. However it
+//! ends, all work is done, and what was acknowledged is asked of nobody again.
+//!
+//! That is a promise with a time: once faults stop, with or without a restart, everything that is
+//! owed is done within [`life::BOUND`].
 
 mod ledger;
 mod life;
@@ -9,7 +12,10 @@ mod worker;
 use std::{
     collections::BTreeMap,
     panic::{AssertUnwindSafe, catch_unwind},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use parking_lot::{Mutex, MutexGuard};
@@ -54,6 +60,12 @@ pub struct Met {
     pub unavailable: u64,
     /// Lives that ended with a power cut.
     pub cuts: u64,
+    /// Engines that took over from one that was at work.
+    pub takeovers: u64,
+    /// Streams that were deleted.
+    pub deleted: u64,
+    /// Lives in which faults stopped and all was done without a restart.
+    pub calmed: u64,
 }
 
 impl Met {
@@ -64,13 +76,17 @@ impl Met {
         self.fenced += other.fenced;
         self.unavailable += other.unavailable;
         self.cuts += other.cuts;
+        self.takeovers += other.takeovers;
+        self.deleted += other.deleted;
+        self.calmed += other.calmed;
     }
 
     /// True if everything was met at least once.
     #[must_use]
     pub fn is_complete(&self) -> bool {
-        let Self { wakes, repeated, fenced, unavailable, cuts } = *self;
-        [wakes, repeated, fenced, unavailable, cuts].iter().all(|count| *count > 0)
+        let Self { wakes, repeated, fenced, unavailable, cuts, takeovers, deleted, calmed } = *self;
+        let all = [wakes, repeated, fenced, unavailable, cuts, takeovers, deleted, calmed];
+        all.iter().all(|count| *count > 0)
     }
 }
 
@@ -85,6 +101,8 @@ struct Scene {
     ledgers: Mutex<BTreeMap<SubscriptionId, Ledger>>,
     met: Mutex<Met>,
     failure: Mutex<Option<Violation>>,
+    /// Whether faults have stopped, those of workers, too.
+    is_calm: AtomicBool,
 }
 
 /// Runs one seed of wakes.
@@ -114,6 +132,11 @@ async fn play(seed: u64, scene: &Arc<Scene>, disk: &Mutex<SimDisk>) -> Verdict {
         let next = life::live(scene, last, &dice).await?;
         *disk.lock() = next;
     }
+    if dice.percent(50) {
+        let last = disk.lock().clone();
+        let next = life::calm_down(scene, last, &dice).await?;
+        *disk.lock() = next;
+    }
     let last = disk.lock().clone();
     life::finish(scene, last, &dice).await
 }
@@ -125,7 +148,7 @@ impl Scene {
         let hook = Delivery::Webhook("https://worker.example/".to_owned());
         let pull = Delivery::PullWake("wakes".parse().expect("a path"));
         let config = |delivery, concurrency| Config {
-            pattern: Some("s/*".parse().expect("a glob")),
+            pattern: Some("s/**".parse().expect("a glob")),
             lease_ttl_ms: 5_000,
             concurrency,
             ..Config::new(delivery)
@@ -144,6 +167,7 @@ impl Scene {
             ledgers: Mutex::default(),
             met: Mutex::default(),
             failure: Mutex::default(),
+            is_calm: AtomicBool::new(false),
         }
     }
 
@@ -162,6 +186,15 @@ impl Scene {
     /// Looks at what is known of a subscription, or adds to it.
     fn ledger<T>(&self, id: &SubscriptionId, look: impl FnOnce(&mut Ledger) -> T) -> T {
         look(self.ledgers.lock().entry(id.clone()).or_default())
+    }
+
+    fn is_calm(&self) -> bool {
+        self.is_calm.load(Ordering::Relaxed)
+    }
+
+    /// Has faults of workers stop, or begin again.
+    fn calm(&self, is_calm: bool) {
+        self.is_calm.store(is_calm, Ordering::Relaxed);
     }
 
     /// Keeps the first violation; the others follow from it.

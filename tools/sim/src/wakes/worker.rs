@@ -5,26 +5,16 @@ use std::{
     time::Duration,
 };
 
-use parking_lot::Mutex;
 use wake::{
     Ack, Answer, ClaimError, Courier, Engine, Letter, Progress, ProgressError, Received,
     SubscriptionId, Subscriptions as _, WebhookUrlRejected, Work,
 };
 
-use super::Scene;
+use super::{Scene, life::Desk};
 use crate::{
     dice::Dice,
     oracle::{Violation, demand},
 };
-
-/// How workers are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Mood {
-    /// Anything may happen.
-    Any,
-    /// Everything is done at once.
-    Diligent,
-}
 
 /// A wake in somebody's hands.
 #[derive(Clone, Debug)]
@@ -41,9 +31,8 @@ struct Hand {
 pub(super) struct Receiver {
     pub(super) scene: Arc<Scene>,
     pub(super) dice: Dice,
-    pub(super) mood: Mood,
     /// Whom it reports to.
-    pub(super) engine: Mutex<Weak<Engine>>,
+    pub(super) desk: Weak<Desk>,
 }
 
 impl Courier for Receiver {
@@ -69,9 +58,9 @@ impl Courier for Receiver {
 
 impl Receiver {
     async fn answer(&self, hand: Hand) -> Option<Received> {
-        let draw = match self.mood {
-            Mood::Diligent => 0,
-            Mood::Any => self.dice.between(0..=99),
+        let draw = match self.scene.is_calm() {
+            true => 0,
+            false => self.dice.between(0..=99),
         };
         match draw {
             0..35 => {
@@ -94,33 +83,31 @@ impl Receiver {
 
     fn report_later(&self, hand: Hand) {
         let (scene, dice) = (self.scene.clone(), self.dice.split());
-        let engine = self.engine.lock().clone();
+        let desk = self.desk.clone();
         let sys = scene.sys.clone();
         sys.spawn.task("reporter", async move {
             scene.sys.clock.sleep(dice.pause()).await;
-            let Some(engine) = engine.upgrade() else { return };
+            let Some(engine) = desk.upgrade().and_then(|desk| desk.weak().upgrade()) else {
+                return;
+            };
             go_on(&scene, &engine, &dice, hand).await;
         });
     }
 }
 
 /// Pulls wakes until so many were worked on, or nothing came for long.
-pub(super) async fn pull(
-    scene: &Arc<Scene>,
-    engine: &Arc<Engine>,
-    dice: &Dice,
-    mood: Mood,
-    operations: u64,
-) {
+pub(super) async fn pull(scene: &Arc<Scene>, desk: &Desk, dice: &Dice, operations: u64) {
     let ids: [SubscriptionId; 2] = ["pulled", "pulled-each"].map(|id| id.parse().expect("an id"));
     for _ in 0..operations {
         let id = &ids[dice.index(ids.len())];
-        if let Some(hand) = claim(scene, engine, id).await {
-            match mood {
-                Mood::Diligent => finish(scene, engine, &hand).await,
-                Mood::Any => go_on(scene, engine, dice, hand).await,
+        let engine = desk.engine();
+        if let Some(hand) = claim(scene, &engine, id).await {
+            match scene.is_calm() {
+                true => finish(scene, &engine, &hand).await,
+                false => go_on(scene, &engine, dice, hand).await,
             }
         }
+        drop(engine);
         scene.sys.clock.sleep(dice.pause()).await;
     }
 }
