@@ -67,7 +67,8 @@ pub trait Log: Send + Sync + fmt::Debug + 'static {
     }
 
     /// Reads whole messages from `from`: at least one if there is one, and no further one that
-    /// would take the chunk past `bytes_max`.
+    /// would take the chunk past `bytes_max`. An offset past the tail is answered with an empty
+    /// chunk that ends at the tail: [`Chunk::overshoot`] tells.
     fn read<'a>(
         &'a self,
         address: &'a Address,
