@@ -4,6 +4,7 @@ use clap::{Parser, Subcommand};
 
 use crate::{
     ask::AskArgs,
+    backup::BackupArgs,
     chat::ChatArgs,
     config::{DevFlags, Flags},
     doctor::DoctorArgs,
@@ -66,6 +67,11 @@ With --auth keys, the file named by --keys-file says who may do what (docs/auth.
 SIGTERM or Ctrl-C lets answers under way finish and ends the server; a second ends it now. SIGHUP
 takes the keys that `headwater keys rotate` made.";
 
+const BACKUP_NOTES: &str = "\
+The copy holds everything that was acknowledged before it was begun, and is a data directory like any
+other: start a server with it to restore. It holds the keys of webhooks, which are secret. A copy by
+cp -r of a directory that is in use may be torn, and is then refused.";
+
 #[derive(Debug, Parser)]
 #[command(name = "headwater", version, about = ABOUT, after_help = FIRST_STEPS)]
 pub(crate) struct Args {
@@ -99,6 +105,10 @@ pub(crate) enum Command {
 
     /// Tell what webhooks are signed with, and replace it
     Keys(KeysArgs),
+
+    /// Copy a data directory, also while a server has it open
+    #[command(after_help = BACKUP_NOTES)]
+    Backup(BackupArgs),
 
     /// Examine a data directory that no server has open, and mend it with --repair
     Doctor(DoctorArgs),

@@ -1,12 +1,16 @@
 //! `headwater doctor`: is a data directory sound, and can it be mended?
 
-use std::path::{Path, PathBuf};
+use std::{
+    io,
+    path::{Path, PathBuf},
+};
 
+use base64::{Engine as _, prelude::BASE64_STANDARD};
 use log::file::doctor::{self, Finding, Report, Severity};
 use serde::Serialize;
 use sys::Sys;
 
-use crate::{config::DATA_DIR_DEFAULT, failure::Failure, output};
+use crate::{config::DATA_DIR_DEFAULT, failure::Failure, keys, output};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct DoctorArgs {
@@ -14,9 +18,13 @@ pub(crate) struct DoctorArgs {
     #[arg(long, value_name = "DIR", env = "HEADWATER_DATA_DIR", default_value = DATA_DIR_DEFAULT)]
     data_dir: PathBuf,
 
-    /// Mend what can be mended: keep all that stands before the damage, set the rest aside
+    /// Mend what can be mended; what does not fit is set aside in lost+found, nothing is removed
     #[arg(long)]
     repair: bool,
+
+    /// Print every message that can be read in this file, such as one in lost+found
+    #[arg(long, value_name = "FILE", conflicts_with = "repair")]
+    salvage: Option<PathBuf>,
 
     /// Print the report as one JSON object
     #[arg(long)]
@@ -53,11 +61,14 @@ pub(crate) fn run(args: &DoctorArgs) -> Result<(), Failure> {
         let advice = "there is no such directory; name one with --data-dir";
         return Err(Failure::about(dir.display(), advice));
     }
-    let mut report = doctor::examine(&sys, dir).map_err(Failure::refused)?;
+    if let Some(file) = &args.salvage {
+        return salvage(&sys, dir, file);
+    }
+    let mut report = examine(&sys, dir)?;
     let mut repaired = Vec::new();
     if args.repair && !report.is_sound() {
         repaired = doctor::repair(&sys, dir).map_err(Failure::refused)?;
-        report = doctor::examine(&sys, dir).map_err(Failure::refused)?;
+        report = examine(&sys, dir)?;
     }
     if args.json {
         output::json(&Document::new(&report, &repaired))?;
@@ -65,6 +76,64 @@ pub(crate) fn run(args: &DoctorArgs) -> Result<(), Failure> {
         output::raw(describe(dir, &report, &repaired).as_bytes())?;
     }
     if report.is_sound() { Ok(()) } else { Err(Failure::Told) }
+}
+
+/// Examines the log, and what else a server needs of the directory.
+fn examine(sys: &Sys, dir: &Path) -> Result<Report, Failure> {
+    let mut report = doctor::examine(sys, dir).map_err(Failure::refused)?;
+    report.findings.extend(keys::unreadable(sys, dir).map(|path| {
+        Finding {
+            severity: Severity::Damage,
+            path,
+            offset: 0,
+            // What stands in it is secret, so no error is quoted.
+            what: "the keys of webhooks cannot be read, and no server starts".to_owned(),
+            remedy:
+                "restore it from a backup; or remove it: the next start makes new keys, and what \
+                 was signed with the old ones is no longer believed"
+                    .to_owned(),
+        }
+    }));
+    Ok(report)
+}
+
+/// A message that was found, for programs.
+#[derive(Serialize)]
+struct Message<'a> {
+    stream: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name: Option<&'a str>,
+    offset: String,
+    #[serde(flatten)]
+    body: Body<'a>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Body<'a> {
+    Text(&'a str),
+    Base64(String),
+}
+
+/// Prints what can be read in a file, one object per line.
+fn salvage(sys: &Sys, dir: &Path, file: &Path) -> Result<(), Failure> {
+    let mut failure = None;
+    let done = doctor::salvage(sys, dir, file, |found| {
+        let body = match std::str::from_utf8(&found.message) {
+            Ok(text) => Body::Text(text),
+            Err(_) => Body::Base64(BASE64_STANDARD.encode(&found.message)),
+        };
+        let name = found.name.as_deref();
+        let offset = found.offset.to_string();
+        output::json(&Message { stream: found.stream, name, offset, body }).map_err(|error| {
+            failure = Some(error);
+            io::ErrorKind::BrokenPipe.into()
+        })
+    });
+    match failure {
+        Some(failure) => Err(failure),
+        None => done.map_err(Failure::refused),
+    }
 }
 
 fn describe(dir: &Path, report: &Report, repaired: &[String]) -> String {
@@ -85,7 +154,9 @@ fn describe(dir: &Path, report: &Report, repaired: &[String]) -> String {
         text.push_str(&format!("{severity}: {path} at byte {offset}: {what}\n  {remedy}\n"));
     }
     text.push_str(match report.is_sound() {
-        true if !repaired.is_empty() => "What is left is sound; what was cut off is set aside.\n",
+        true if !repaired.is_empty() => {
+            "What is left is sound; what did not fit is in lost+found.\n"
+        }
         true => "Everything here is sound.\n",
         false => "Something that was acknowledged is damaged or missing.\n",
     });

@@ -11,6 +11,7 @@
 
 mod args;
 mod ask;
+mod backup;
 mod chat;
 mod config;
 mod dev;
@@ -51,6 +52,7 @@ fn run(args: Args) -> Result<(), Failure> {
         Command::Inspect(args) => inspect::run(args),
         Command::Stream(args) => stream::run(args),
         Command::Keys(args) => keys::run(&args),
+        Command::Backup(args) => backup::run(&args),
         Command::Doctor(args) => doctor::run(&args),
     }
 }

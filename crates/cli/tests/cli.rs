@@ -647,6 +647,46 @@ fn the_doctor_tells_a_sound_directory_from_a_damaged_one() {
     let told = doctor(&["--repair"]).ok();
     assert!(told.contains("mended: ") && told.contains("1 stream, 1 message"), "{told}");
     assert_eq!(place.run("read s").ok(), "{\"n\":0}\n");
+
+    // What was cut off is kept, listed, and can be read back.
+    let told = doctor(&[]).ok();
+    let aside = place.dir.path().join("streams/lost+found/segment-1");
+    assert!(told.contains("lost+found/segment-1") && told.contains("is sound."), "{told}");
+    let found = objects(&doctor(&["--salvage", &aside.to_string_lossy()]).ok());
+    let texts: Vec<&str> = found.iter().filter_map(|one| one["text"].as_str()).collect();
+    assert_eq!(texts, ["{\"n\":0}", "{\"n\":2}"]);
+}
+
+#[test]
+fn the_doctor_looks_at_the_keys_of_a_server_too() {
+    let place = Place::local();
+    let data = place.dir.path().join("streams");
+    write_three_messages(&data);
+    fs::write(data.join("keys.json"), "{\"secret\":\"hidden\"}").unwrap();
+    let doctor = Program::in_dir(place.dir.path()).args(["doctor", "--data-dir", "streams"]).run();
+    assert_eq!(doctor.code, 1, "{doctor:?}");
+    assert!(doctor.stdout.contains("damage: streams/keys.json at byte 0"), "{doctor:?}");
+    assert!(!doctor.stdout.contains("hidden"), "{doctor:?}");
+}
+
+#[test]
+fn a_backup_of_a_directory_that_is_served_can_be_served() {
+    let place = Place::local();
+    let data = place.dir.path().join("streams");
+    write_three_messages(&data);
+    let mut server = Launch::new(&data).start().unwrap();
+    let backup = |to: &str| {
+        let program = Program::in_dir(place.dir.path());
+        program.args(["backup", to, "--data-dir", "streams"]).run()
+    };
+    let told = backup("copy").ok();
+    assert!(told.contains("copy: 1 streams, 3 messages"), "{told}");
+    assert!(backup("copy").failed(1).contains("not empty"));
+    assert!(server.stop().0.success());
+    let keys = |dir: &str| fs::read(place.dir.path().join(dir).join("keys.json")).unwrap();
+    assert_eq!(keys("copy"), keys("streams"));
+    let mut server = Launch::new(&place.dir.path().join("copy")).start().unwrap();
+    assert!(server.stop().0.success());
 }
 
 #[test]

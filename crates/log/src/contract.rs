@@ -67,10 +67,11 @@ pub trait Log: Send + Sync + fmt::Debug + 'static {
     }
 
     /// Reads whole messages from `from`: at least one if there is one, and no further one that
-    /// would take the chunk past `bytes_max`. A read backwards ([`ReadFrom::Last`],
-    /// [`ReadFrom::Before`]) keeps the newest messages and the order of the stream; the page
-    /// before it ends at [`Chunk::start`], and the earliest message was read when that is
-    /// [`Head::earliest`].
+    /// would take the chunk past `bytes_max`. An offset past the tail is answered with an empty
+    /// chunk that ends at the tail: [`Chunk::overshoot`] tells. A read backwards
+    /// ([`ReadFrom::Last`], [`ReadFrom::Before`]) keeps the newest messages and the order of the
+    /// stream; the page before it ends at [`Chunk::start`], and the earliest message was read when
+    /// that is [`Head::earliest`].
     fn read<'a>(
         &'a self,
         address: &'a Address,

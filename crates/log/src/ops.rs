@@ -3,9 +3,11 @@
 use bytes::Bytes;
 use sys::UnixMs;
 use wire::{
-    Address, ContentType, Epoch, Expiry, Messages, Offset, Producer, ProducerSeq, StreamPath,
-    StreamSeq, SubOffset,
+    Address, ContentType, Epoch, Expiry, Messages, Offset, Producer, ProducerSeq, ReadFrom,
+    StreamPath, StreamSeq, SubOffset,
 };
+
+use crate::OffsetBeyondTail;
 
 /// What an implementation can do beyond the Durable Streams protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -235,6 +237,16 @@ impl Chunk {
                 runs.iter().for_each(|run| bytes.extend_from_slice(run.data()));
                 bytes.into()
             }
+        }
+    }
+
+    /// Some if the reader who asked for `from` was ahead of the tail: what it has seen after the tail
+    /// is not in the log, as after the restore of an older copy.
+    #[must_use]
+    pub fn overshoot(&self, from: ReadFrom) -> Option<OffsetBeyondTail> {
+        match from {
+            ReadFrom::At(asked) if asked > self.next => Some(OffsetBeyondTail { tail: self.next }),
+            _ => None,
         }
     }
 

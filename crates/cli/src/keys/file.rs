@@ -54,7 +54,7 @@ pub(super) fn rotate(sys: &Sys, dir: &Path) -> io::Result<Keys> {
 }
 
 /// Replaces the file as a whole: a crash leaves the old one or the new one.
-fn store(sys: &Sys, dir: &Path, keys: &Keys) -> io::Result<()> {
+pub(super) fn store(sys: &Sys, dir: &Path, keys: &Keys) -> io::Result<()> {
     let unfinished = dir.join(UNFINISHED);
     match sys.disk.remove(&unfinished) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),

@@ -71,6 +71,23 @@ pub(crate) async fn load(sys: &Sys, dir: &Path) -> Result<Arc<Keys>, Failure> {
     in_background(sys, dir, file::load).await
 }
 
+/// The file of keys, if it is there and keeps a server from starting.
+pub(crate) fn unreadable(sys: &Sys, dir: &Path) -> Option<PathBuf> {
+    match file::load(sys, dir) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Some(dir.join(file::FILE)),
+        _ => None,
+    }
+}
+
+/// Copies the keys of a data directory, if it has any, to another one that has none.
+pub(crate) fn copy(sys: &Sys, from: &Path, to: &Path) -> Result<(), Failure> {
+    match file::load(sys, from) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(about(from, &error)),
+        Ok(keys) => file::store(sys, to, &keys).map_err(|error| about(to, &error)),
+    }
+}
+
 async fn in_background(
     sys: &Sys,
     dir: &Path,

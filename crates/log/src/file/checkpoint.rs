@@ -142,6 +142,17 @@ impl WholeCheckpoint {
     }
 }
 
+/// Writes a checkpoint that was read, both copies, under its number; how many bytes.
+pub(super) fn write(files: &Files, salt: Salt, number: u32, from: &Checkpoint) -> io::Result<u64> {
+    let mut writer = CheckpointWriter::create(files, from.through, from.owes, salt)?;
+    for entry in &from.entries {
+        writer.add(&encode_meta(entry.id, &entry.meta), &entry.extents)?;
+    }
+    let copies = writer.copies.clone();
+    writer.finish(from.last_id)?.publish(files, number)?;
+    copies.iter().map(|copy| copy.len()).sum()
+}
+
 /// The newest checkpoint of a log.
 #[derive(Debug)]
 pub(super) struct Newest {

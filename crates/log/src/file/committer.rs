@@ -16,12 +16,12 @@ use super::{
     hot::Hot,
     place::Place,
     record::{self, Salt},
-    regroup::{Job, Wishes},
     segment::{self, FRAME_HEADER_BYTES},
     settings::Settings,
     state::{Registry, State},
     stream::Stream,
-    wal::{NoSegment, Slot, Wal},
+    wal::{NoSegment, Purpose, Slot, Wal},
+    wishes::{Job, Wishes},
 };
 use crate::{
     Append, AppendError, Appended, Create, CreateError, Created, Delete, DeleteError, ForkError,
@@ -39,6 +39,10 @@ const REAP_MAX: usize = 1000;
 const SNAPSHOT_STREAMS: usize = 512;
 /// Bytes a request may need in a frame beyond its messages: names, numbers, boundaries.
 const OVERHEAD_BYTES: usize = 4096;
+/// Bytes of a frame with one request that lets something go.
+const FREEING_BYTES: usize = 256;
+/// Bytes of a record without messages, at most.
+const SMALL_RECORD_BYTES: usize = 64;
 /// How often the owner of the streams looks for those past their time.
 pub(super) const REAP_EVERY: Duration = Duration::from_millis(500);
 
@@ -64,13 +68,19 @@ pub(super) enum Command {
         reply: oneshot::Sender<Snapshot>,
     },
     /// Begin another segment, so that the present one can be regrouped.
-    Roll(Roll, oneshot::Sender<Inspection>),
+    Roll {
+        when: Roll,
+        purpose: Purpose,
+        reply: oneshot::Sender<Inspection>,
+    },
     Release {
         through: u32,
         reply: oneshot::Sender<Vec<Slot>>,
     },
     ReserveSlot(oneshot::Sender<u32>),
     TakeSpares(oneshot::Sender<Vec<Slot>>),
+    /// The disk is full, and what room there is is for regrouping; or it is no longer.
+    ReserveIsLent(bool),
     Spare(Slot),
     Close(oneshot::Sender<()>),
 }
@@ -80,8 +90,12 @@ pub(super) enum Command {
 pub(super) struct Inspection {
     /// Segments before this one are full.
     pub(super) active: u32,
+    /// Bytes of the present one.
+    pub(super) active_bytes: u32,
     pub(super) sealed: usize,
     pub(super) spares: usize,
+    /// There was no room for the last request, or for another segment.
+    pub(super) is_full: bool,
 }
 
 /// When to begin another segment.
@@ -131,6 +145,23 @@ pub(super) struct Committer {
     pub(super) wal: Wal,
     pub(super) wishes: Wishes,
     pub(super) frame: Frame,
+    /// The last request found no room on the disk: told once, not for each request.
+    pub(super) is_full: bool,
+}
+
+/// What a request takes of the disk.
+#[derive(Clone, Copy, Debug)]
+struct Need {
+    bytes: usize,
+    purpose: Purpose,
+}
+
+/// What a request needs that lets something go.
+const FREE: Need = Need { bytes: FREEING_BYTES, purpose: Purpose::Free };
+
+/// What a request with so many bytes of messages needs.
+fn store(bytes: usize) -> Need {
+    Need { bytes: bytes + OVERHEAD_BYTES, purpose: Purpose::Store }
 }
 
 /// The frame that is being built: its bytes, its changes, and who waits for it.
@@ -138,6 +169,8 @@ pub(super) struct Committer {
 pub(super) struct Frame {
     bytes: Vec<u8>,
     place: Option<Place>,
+    /// Bytes that its place has room for.
+    capacity: usize,
     changes: Vec<(Change, Place, u32)>,
     answers: Vec<Answer>,
     /// Bytes that went to the disk.
@@ -149,7 +182,8 @@ impl Frame {
     fn emptied(mut self) -> Self {
         self.changes.clear();
         let bytes = Vec::with_capacity(self.written.min(FRAME_BYTES_USUAL));
-        Self { bytes, place: None, changes: self.changes, answers: self.answers, written: 0 }
+        let (changes, answers) = (self.changes, self.answers);
+        Self { bytes, place: None, capacity: 0, changes, answers, written: 0 }
     }
 }
 
@@ -185,33 +219,43 @@ impl Committer {
         match command {
             Command::Create(address, create, reply) => {
                 let bytes = create.messages.data().len() + 5 * create.messages.len();
-                self.decide(bytes, reply, |state| state.table.decide_create(&address, create, now));
+                self.decide(store(bytes), reply, |state| {
+                    state.table.decide_create(&address, create, now)
+                });
             }
             Command::Fork(address, forking, reply) => {
                 let own = &forking.fork.messages;
                 let partial = forking.point.as_ref().map_or(0, |point| point.partial.data().len());
                 let bytes = own.data().len() + 5 * own.len() + partial;
-                self.decide(bytes, reply, |state| state.table.decide_fork(&address, *forking, now));
+                self.decide(store(bytes), reply, |state| {
+                    state.table.decide_fork(&address, *forking, now)
+                });
             }
             Command::Append(address, append, reply) => {
                 let bytes = append.messages.data().len() + 5 * append.messages.len();
-                self.decide(bytes, reply, |state| state.table.decide_append(&address, append, now));
+                self.decide(store(bytes), reply, |state| {
+                    state.table.decide_append(&address, append, now)
+                });
             }
             Command::Trim(address, id, before, reply) => {
-                self.decide(0, reply, |state| state.table.decide_trim(&address, id, before, now));
+                self.decide(FREE, reply, |state| {
+                    state.table.decide_trim(&address, id, before, now)
+                });
                 self.hint(Job::Reclaim);
             }
             Command::Delete(address, delete, reply) => {
-                self.decide(0, reply, |state| state.table.decide_delete(&address, delete, now));
+                self.decide(FREE, reply, |state| state.table.decide_delete(&address, delete, now));
                 self.hint(if delete == Delete::Erase { Job::Erase } else { Job::Reclaim });
             }
             Command::EraseWithin(address, within, reply) => {
                 let decide =
                     |state: &State| state.table.decide_erase_within(&address, &within, now);
-                self.decide(0, reply, decide);
+                self.decide(FREE, reply, decide);
                 self.hint(Job::Erase);
             }
-            Command::Touch(id, reply) => self.decide(0, reply, |state| Ok(touch(state, id, now))),
+            Command::Touch(id, reply) => {
+                self.decide(store(0), reply, |state| Ok(touch(state, id, now)))
+            }
             Command::Reap => self.reap(now),
             other => self.serve_regrouper(other),
         }
@@ -229,9 +273,9 @@ impl Committer {
             Command::Snapshot { after, detail, reply } => {
                 let _ = reply.send(self.snapshot(after, detail));
             }
-            Command::Roll(when, reply) => {
+            Command::Roll { when, purpose, reply } => {
                 if (when == Roll::Always || self.wal.active_has_frames())
-                    && let Err(why) = self.wal.roll()
+                    && let Err(why) = self.wal.roll(purpose)
                 {
                     let _ = self.no_segment(why);
                 }
@@ -239,6 +283,7 @@ impl Committer {
             }
             Command::Release { through, reply } => drop(reply.send(self.wal.release(through))),
             Command::TakeSpares(reply) => drop(reply.send(self.wal.take_spares())),
+            Command::ReserveIsLent(lent) => self.wal.reserve_is_lent = lent,
             Command::ReserveSlot(reply) => drop(reply.send(self.wal.reserve_slot())),
             Command::Spare(slot) => self.wal.add_spare(slot),
             _ => unreachable!("handled before"),
@@ -246,18 +291,24 @@ impl Committer {
     }
 
     /// Judges a request and puts its changes into the frame; the answer waits for the frame.
-    fn decide<T, E, D>(&mut self, bytes: usize, reply: Reply<T, E>, decide: D)
+    fn decide<T, E, D>(&mut self, need: Need, reply: Reply<T, E>, decide: D)
     where
         T: Send + 'static,
         E: From<Unavailable> + Send + 'static,
         D: FnOnce(&State) -> Result<Decided<T>, E>,
     {
-        let bytes = bytes + OVERHEAD_BYTES;
-        if let Err(why) = self.check_writable().and_then(|()| self.make_room(bytes)) {
+        if let Err(why) = self.check_writable().and_then(|()| self.make_room(need)) {
             let _ = reply.send(Err(why.into()));
             return;
         }
-        let answer = decide(&self.state).map(|decided| {
+        let decided = decide(&self.state);
+        if let Ok(decided) = &decided
+            && let Err(why) = self.make_room_for_many(&decided.changes)
+        {
+            let _ = reply.send(Err(why.into()));
+            return;
+        }
+        let answer = decided.map(|decided| {
             self.stage(decided.changes);
             decided.answer
         });
@@ -269,6 +320,17 @@ impl Committer {
         }
     }
 
+    /// The end of a stream may be the end of all that were forked from it.
+    fn make_room_for_many(&mut self, changes: &Changes) -> Result<(), Unavailable> {
+        let bytes = self.frame.bytes.len() + changes.len() * SMALL_RECORD_BYTES;
+        if changes.len() > 1 && bytes > self.frame.capacity {
+            let reserved = self.wal.reserve(bytes + OVERHEAD_BYTES).map_err(NoSegment::NoFile);
+            reserved.map_err(|why| self.no_segment(why))?;
+            self.frame.capacity = bytes;
+        }
+        Ok(())
+    }
+
     fn check_writable(&self) -> Result<(), Unavailable> {
         match self.registry.poisoned.get() {
             Some(why) => Err(Unavailable::Poisoned(why.clone())),
@@ -276,32 +338,43 @@ impl Committer {
         }
     }
 
-    /// Makes sure that the frame has a place where it still fits with `bytes` more.
-    fn make_room(&mut self, bytes: usize) -> Result<(), Unavailable> {
-        if self.frame.place.is_some()
-            && self.frame.bytes.len() + bytes > self.settings.commit_bytes_max
-        {
+    /// Makes sure that the frame has a place where it still fits with what is needed.
+    fn make_room(&mut self, need: Need) -> Result<(), Unavailable> {
+        if self.frame.place.is_some() && self.frame.bytes.len() + need.bytes > self.frame.capacity {
             self.commit();
             self.check_writable()?;
         }
-        if self.frame.place.is_none() {
-            self.begin_frame(bytes)?;
+        match (self.frame.place, need.purpose) {
+            (Some(_), _) => Ok(()),
+            (None, Purpose::Store) => self.begin_frame(need),
+            (None, Purpose::Free) => {
+                let usual = self.begin_frame(Need { purpose: Purpose::Store, ..need });
+                usual.or_else(|_| {
+                    self.check_writable()?;
+                    self.begin_frame(need)
+                })
+            }
         }
-        Ok(())
     }
 
-    fn begin_frame(&mut self, bytes: usize) -> Result<(), Unavailable> {
+    fn begin_frame(&mut self, need: Need) -> Result<(), Unavailable> {
         if self.wal.sealed() >= self.settings.segments_max {
             return Err(Unavailable::Overloaded);
         }
-        // A frame takes further requests until it is this large.
-        let most = FRAME_HEADER_BYTES + bytes.max(self.settings.commit_bytes_max) + OVERHEAD_BYTES;
+        // A usual frame takes further requests until it is this large.
+        let (capacity, overhead) = match need.purpose {
+            Purpose::Store => (need.bytes.max(self.settings.commit_bytes_max), OVERHEAD_BYTES),
+            Purpose::Free => (need.bytes, 0),
+        };
+        let most = FRAME_HEADER_BYTES + capacity + overhead;
         let segment = self.wal.active_number();
-        let place = self.wal.make_room(most).map_err(|why| self.no_segment(why))?;
+        let place = self.wal.make_room(most, need.purpose).map_err(|why| self.no_segment(why))?;
         if self.wal.active_number() != segment {
             self.hint(Job::Rolled);
         }
+        self.is_full &= need.purpose == Purpose::Free;
         self.frame.place = Some(place);
+        self.frame.capacity = capacity;
         segment::begin_frame(&mut self.frame.bytes);
         Ok(())
     }
@@ -347,11 +420,15 @@ impl Committer {
         Ok(())
     }
 
-    fn no_segment(&self, why: NoSegment) -> Unavailable {
+    fn no_segment(&mut self, why: NoSegment) -> Unavailable {
         match why {
             NoSegment::BadFile(error) => self.poison(&error),
             NoSegment::NoFile(error) => {
-                tracing::error!(%error, "no room for another segment of the write-ahead log");
+                if !self.is_full {
+                    tracing::error!(%error, "no room for another segment of the write-ahead log");
+                    self.hint(Job::Reclaim);
+                }
+                self.is_full = true;
                 Unavailable::DiskFull(error.to_string())
             }
         }
@@ -371,7 +448,7 @@ impl Committer {
         self.hint(Job::Reclaim);
         for id in due {
             let (reply, _) = oneshot::channel::<Result<(), DeleteError>>();
-            self.decide(0, reply, |state| {
+            self.decide(FREE, reply, |state| {
                 Ok(Decided { answer: (), changes: state.table.decide_expire(id, now) })
             });
             // Without room on the disk it is still there, and due again.
@@ -382,8 +459,10 @@ impl Committer {
     fn inspect(&self) -> Inspection {
         Inspection {
             active: self.wal.active_number(),
+            active_bytes: self.wal.active_bytes(),
             sealed: self.wal.sealed(),
             spares: self.wal.spares(),
+            is_full: self.is_full,
         }
     }
 

@@ -59,6 +59,11 @@ impl Layout {
         [self.root.join("FORMAT"), self.root.join("FORMAT.copy")]
     }
 
+    /// A file that holds nothing, so that a full disk has room for regrouping.
+    pub(super) fn reserve(&self) -> PathBuf {
+        self.root.join("RESERVE")
+    }
+
     /// What a repair has set aside.
     pub(super) fn lost_and_found(&self) -> PathBuf {
         self.root.join("lost+found")

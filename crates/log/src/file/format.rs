@@ -89,9 +89,13 @@ pub(super) fn complete(disk: &dyn Disk, layout: &Layout, format: Format) -> io::
 /// Makes the format of a new directory.
 pub(super) fn make(sys: &Sys, layout: &Layout) -> io::Result<Salt> {
     let salt = Salt(sys.chance.u64() as u32);
-    let format = Format { salt, whole: [false; 2], is_of_earlier_version: false };
-    complete(sys.disk.as_ref(), layout, format)?;
-    Ok(format.salt)
+    write(sys.disk.as_ref(), layout, salt)?;
+    Ok(salt)
+}
+
+/// Writes both copies.
+pub(super) fn write(disk: &dyn Disk, layout: &Layout, salt: Salt) -> io::Result<()> {
+    layout.formats().iter().try_for_each(|path| write_copy(disk, layout, path, salt))
 }
 
 fn damaged(path: &Path) -> OpenError {

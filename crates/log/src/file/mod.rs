@@ -17,12 +17,14 @@
 //!
 //! Start reading at `committer.rs`.
 
+mod backup;
 mod checkpoint;
 mod codec;
 mod committer;
 pub mod doctor;
 mod files;
 mod format;
+mod frames;
 #[cfg(fuzzing)]
 pub mod fuzzing;
 mod hot;
@@ -40,6 +42,7 @@ mod settings;
 mod state;
 mod stream;
 mod wal;
+mod wishes;
 
 use std::{path::Path, sync::Arc};
 
@@ -47,16 +50,21 @@ use sys::{Sys, Task, disk::Lock};
 use tokio::sync::{mpsc, oneshot};
 use wire::{Address, Glob, Offset, ReadFrom};
 
+pub use self::{
+    backup::{Backup, backup},
+    open_error::OpenError,
+    settings::Settings,
+};
 use self::{
     committer::{Command, Committer, REAP_EVERY},
     hot::Hot,
     reader::{Reader, Warm},
     recovery::Recovered,
-    regroup::{Job, Regrouper},
+    regroup::Regrouper,
     state::Registry,
     stream::{Stream, Wait},
+    wishes::Job,
 };
-pub use self::{open_error::OpenError, settings::Settings};
 use crate::{
     Answer, Append, AppendError, Appended, Capabilities, Chunk, Create, CreateError, Created,
     Delete, DeleteError, Fork, ForkError, Head, HeadError, Incarnation, List, ListError, Log,
@@ -99,7 +107,7 @@ impl FileLog {
 
     fn start(sys: &Sys, recovered: Recovered, settings: Settings) -> Self {
         let (committer, inbox) = mpsc::channel(settings.requests_max);
-        let (wishes, wish_box) = regroup::wishes();
+        let (wishes, wish_box) = wishes::wishes();
         wishes.add(Job::Rolled);
         recovered.unfinished.into_iter().for_each(|job| wishes.add(job));
         let hot = Arc::new(Hot::new(settings.hot_bytes_max));
@@ -116,6 +124,7 @@ impl FileLog {
             wal: recovered.wal,
             wishes,
             frame: committer::Frame::default(),
+            is_full: false,
         };
         let regrouper = Regrouper {
             clock: sys.clock.clone(),
@@ -128,6 +137,10 @@ impl FileLog {
             next_checkpoint: recovered.next_checkpoint,
             wishes: wish_box,
             erase_owed: recovered.unfinished == Some(Job::Erase),
+            last_pass: std::time::Duration::ZERO,
+            is_full: false,
+            reserve_is_lent: false,
+            live_in_segments: 0,
         };
         let lock = Arc::new(recovered.lock);
         let tasks = vec![

@@ -44,6 +44,13 @@ pub(super) struct PackUse {
     pub(super) live: u64,
 }
 
+impl PackUse {
+    /// True if it is worth writing again.
+    pub(super) fn is_mostly_dead(&self) -> bool {
+        self.live * 2 < self.bytes
+    }
+}
+
 /// The packs of a log.
 #[derive(Debug, Default)]
 pub(super) struct Packs {

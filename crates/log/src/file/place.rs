@@ -35,6 +35,10 @@ impl Place {
         }
     }
 
+    pub(super) fn is_in_segment(self) -> bool {
+        matches!(self.file, FileId::Segment(_))
+    }
+
     pub(super) fn end(self, length: u32) -> u64 {
         u64::from(self.offset) + u64::from(length)
     }

@@ -15,25 +15,26 @@ use std::{
 };
 
 use bytes::Bytes;
-use sys::{Disk, File, Sys, disk::Lock};
+use sys::{Disk, Sys, disk::Lock};
 
 use super::{
     checkpoint::{self, Checkpoint, Newest, Owes},
-    files::{Files, Layout, checkpoint_number, number_in},
+    files::{Files, Layout, checkpoint_number},
     format,
+    frames::{self, Segments, Survey, each_frame},
     open_error::OpenError,
     pack::{PackUse, Packs},
     place::{Extent, FileId, Place},
     record::{Record, Salt},
     records::Records,
-    regroup::{Job, SPARES_MAX},
-    scan::Scan,
+    regroup::SPARES_MAX,
     segment::{
         self, FRAME_ALIGNMENT, FRAME_HEADER_BYTES, FrameHeader, SEGMENT_HEADER_BYTES, SegmentHeader,
     },
     settings::Settings,
     state::{Registry, State},
     wal::{self, Fill, Segment, Slot, Wal},
+    wishes::Job,
 };
 use crate::{Incarnation, table::Change};
 
@@ -88,9 +89,6 @@ pub(super) fn open(sys: &Sys, dir: &Path, settings: &Settings) -> Result<Recover
         unfinished,
     })
 }
-
-/// Files that hold segments, and files that hold none.
-pub(super) type Slots = (Vec<(SegmentHeader, Slot)>, Vec<Slot>);
 
 /// Keeps other processes out.
 pub(super) fn lock(disk: &dyn Disk, layout: &Layout) -> Result<Lock, OpenError> {
@@ -191,30 +189,14 @@ impl Recovery {
         self.state.table.skip_to(checkpoint.last_id);
     }
 
-    /// The segments after the checkpoint, in order, the files that hold none, and those that do
-    /// not say what they hold.
-    pub(super) fn survey(&self) -> Result<(Slots, Vec<Slot>), OpenError> {
-        let dir = self.files.layout.wal();
-        let names = self.files.disk.list(&dir).map_err(at(&dir))?;
-        let (mut segments, mut spare): Slots = (Vec::new(), Vec::new());
-        let mut headless = Vec::new();
-        for number in names.iter().filter_map(|name| number_in(name, "slot-", "")) {
-            let path = self.files.layout.slot(number);
-            let file = self.files.disk.open(&path).map_err(at(&path))?;
-            let slot = Slot { number, file };
-            match read_header(slot.file.as_ref(), self.salt).map_err(at(&path))? {
-                Some(header) if header.number > self.through => segments.push((header, slot)),
-                Some(_) => spare.push(slot),
-                None => headless.push(slot),
-            }
-        }
-        segments.sort_by_key(|(header, _)| header.number);
-        Ok(((segments, spare), headless))
+    /// The segments after the checkpoint.
+    pub(super) fn survey(&self) -> Result<Survey, OpenError> {
+        frames::survey(&self.files, self.salt, self.through)
     }
 
     /// The segments after the checkpoint, in order, and the files that hold none.
-    pub(super) fn find_segments(&self) -> Result<Slots, OpenError> {
-        let ((segments, mut spare), mut headless) = self.survey()?;
+    pub(super) fn find_segments(&self) -> Result<(Segments, Vec<Slot>), OpenError> {
+        let Survey { segments, mut spare, mut headless } = self.survey()?;
         if self.last_id.is_none() && segments.first().is_some_and(|(first, _)| first.number > 1) {
             return Err(self.no_checkpoint());
         }
@@ -235,10 +217,7 @@ impl Recovery {
         Ok((segments, spare))
     }
 
-    pub(super) fn replay(
-        &mut self,
-        segments: Vec<(SegmentHeader, Slot)>,
-    ) -> Result<VecDeque<Segment>, OpenError> {
+    pub(super) fn replay(&mut self, segments: Segments) -> Result<VecDeque<Segment>, OpenError> {
         let mut replayed = VecDeque::new();
         self.end = Place { file: FileId::Segment(self.through + 1), offset: 0 }.sequence();
         self.first_previous_end = segments.first().map_or(0, |(header, _)| header.previous_end);
@@ -503,50 +482,6 @@ impl Recovery {
     fn damaged(&self, slot: &Slot, offset: u32, what: &'static str) -> OpenError {
         let path = self.files.layout.slot(slot.number);
         OpenError::Damaged { path, offset: u64::from(offset), what }
-    }
-}
-
-/// The records of a frame: where each stands in it, its length, and what it says.
-pub(super) type FrameRecords = Vec<(u32, u32, Record)>;
-
-type Frame = (u32, Bytes, FrameRecords);
-
-/// Hands on the frames of a segment up to the first that is not whole; where that is.
-pub(super) fn each_frame(
-    slot: &Slot,
-    path: &Path,
-    number: u32,
-    salt: Salt,
-    mut take: impl FnMut(u32, Bytes, FrameRecords) -> Result<(), OpenError>,
-) -> Result<u32, OpenError> {
-    let mut scan = Scan::new(slot.file.clone(), SEGMENT_HEADER_BYTES as u64).map_err(at(path))?;
-    while let Some((offset, frame, records)) =
-        next_frame(&mut scan, number, salt).map_err(at(path))?
-    {
-        take(offset, frame, records)?;
-    }
-    Ok(u32::try_from(scan.at()).expect("segments are bounded"))
-}
-
-/// The frame that begins here, if it is whole, and moves past it.
-fn next_frame(scan: &mut Scan, segment: u32, salt: Salt) -> io::Result<Option<Frame>> {
-    let Ok(offset) = u32::try_from(scan.at()) else { return Ok(None) };
-    let Some(bytes) = scan.peek(FRAME_HEADER_BYTES)? else { return Ok(None) };
-    let Some(header) = FrameHeader::decode(&bytes, salt, segment, offset) else {
-        return Ok(None);
-    };
-    let Some(frame) = scan.peek(header.length as usize)? else { return Ok(None) };
-    let Some(records) = segment::frame_records(&frame, header, salt) else { return Ok(None) };
-    scan.skip(frame.len());
-    Ok(Some((offset, frame, records)))
-}
-
-fn read_header(file: &dyn File, salt: Salt) -> io::Result<Option<SegmentHeader>> {
-    let mut bytes = [0; SEGMENT_HEADER_BYTES];
-    match file.read_exact_at(&mut bytes, 0) {
-        Ok(()) => Ok(SegmentHeader::decode(&bytes, salt)),
-        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(None),
-        Err(error) => Err(error),
     }
 }
 

@@ -39,6 +39,22 @@ pub(super) enum NoSegment {
     BadFile(io::Error),
 }
 
+/// What a frame is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Purpose {
+    /// To store something: it leaves the reserve alone.
+    Store,
+    /// To let something go, or to make room: it may use the reserve.
+    Free,
+}
+
+/// Spares that only those may take who make room.
+const RESERVED_SLOTS: usize = 1;
+/// The end of each segment is kept for records that let something go: at most so many bytes, and at
+/// most this part of the segment.
+const RESERVED_BYTES_MAX: u32 = 64 * 1024;
+const RESERVED_SHARE: u32 = 16;
+
 /// The segments, oldest first, and the files that wait for their next.
 #[derive(Debug)]
 pub(super) struct Wal {
@@ -49,6 +65,8 @@ pub(super) struct Wal {
     sealed: VecDeque<Segment>,
     spare: Vec<Slot>,
     next_slot: u32,
+    /// What room there is is for regrouping: nothing more is stored in another segment.
+    pub(super) reserve_is_lent: bool,
 }
 
 impl Wal {
@@ -63,25 +81,32 @@ impl Wal {
         let slots = segments.iter().map(|segment| segment.slot.number);
         let all = slots.chain(spare.iter().map(|slot| slot.number)).chain([active.slot.number]);
         let next_slot = all.max().map_or(0, |last| last + 1);
-        Some(Self { files, salt, segment_bytes, active, sealed: segments, spare, next_slot })
+        let sealed = segments;
+        let reserve_is_lent = false;
+        Some(Self { files, salt, segment_bytes, active, sealed, spare, next_slot, reserve_is_lent })
     }
 
     /// Where the next frame of this many bytes goes; another segment is begun if it must be.
     ///
     /// # Errors
     /// If there is no other segment to be had.
-    pub(super) fn make_room(&mut self, bytes: usize) -> Result<Place, NoSegment> {
+    pub(super) fn make_room(&mut self, bytes: usize, purpose: Purpose) -> Result<Place, NoSegment> {
+        let kept = match purpose {
+            Purpose::Store => (self.segment_bytes / RESERVED_SHARE).min(RESERVED_BYTES_MAX),
+            Purpose::Free => 0,
+        };
         let fresh = self.active.end as usize == SEGMENT_HEADER_BYTES;
-        let fits = self.active.end as usize + bytes <= self.segment_bytes as usize;
+        let fits = self.active.end as usize + bytes <= (self.segment_bytes - kept) as usize;
         if !fits && !fresh {
-            self.roll()?;
+            self.roll(purpose)?;
         }
         self.reserve(bytes).map_err(NoSegment::NoFile)?;
         Ok(self.place())
     }
 
-    /// A file may be shorter than a segment, and a frame larger.
-    fn reserve(&mut self, bytes: usize) -> io::Result<()> {
+    /// Sees to it that so many bytes can be written at the end of the active segment: its file may
+    /// be shorter than a segment, and a frame larger.
+    pub(super) fn reserve(&mut self, bytes: usize) -> io::Result<()> {
         let needed = u64::from(self.active.end) + bytes as u64;
         if needed > self.active.reserved {
             self.active.slot.file.allocate(needed)?;
@@ -107,11 +132,8 @@ impl Wal {
     }
 
     /// Begins another segment. Its head becomes durable with its first frame.
-    pub(super) fn roll(&mut self) -> Result<(), NoSegment> {
-        let slot = match self.spare.pop() {
-            Some(slot) => slot,
-            None => self.make_slot().map_err(NoSegment::NoFile)?,
-        };
+    pub(super) fn roll(&mut self, purpose: Purpose) -> Result<(), NoSegment> {
+        let slot = self.take_slot(purpose).map_err(NoSegment::NoFile)?;
         if !self.active_has_frames() {
             // No frame has made its head durable yet, and the next segment relies on it.
             self.active.slot.file.sync().map_err(NoSegment::BadFile)?;
@@ -127,6 +149,26 @@ impl Wal {
         Ok(())
     }
 
+    /// A file for the next segment. Who stores something leaves a spare behind: without one, a full
+    /// disk could not even be told what to delete.
+    fn take_slot(&mut self, purpose: Purpose) -> io::Result<Slot> {
+        let kept = match purpose {
+            Purpose::Store if self.reserve_is_lent => {
+                return Err(io::ErrorKind::StorageFull.into());
+            }
+            Purpose::Store => RESERVED_SLOTS,
+            Purpose::Free => 0,
+        };
+        while self.spare.len() < kept {
+            let slot = self.make_slot()?;
+            self.spare.push(slot);
+        }
+        match self.spare.len() > kept {
+            true => Ok(self.spare.pop().expect("there are more than none")),
+            false => self.make_slot(),
+        }
+    }
+
     /// True if the active segment holds frames.
     pub(super) fn active_has_frames(&self) -> bool {
         self.active.end as usize > SEGMENT_HEADER_BYTES
@@ -134,6 +176,10 @@ impl Wal {
 
     pub(super) fn active_number(&self) -> u32 {
         self.active.number
+    }
+
+    pub(super) fn active_bytes(&self) -> u32 {
+        self.active.end
     }
 
     pub(super) fn sealed(&self) -> usize {

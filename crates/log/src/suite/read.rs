@@ -6,7 +6,7 @@ use super::{
     Subject,
     subject::{boundaries, stream, texts_of},
 };
-use crate::{Create, Fork, Freshness, ReadError};
+use crate::{Create, Fork, Freshness, OffsetBeyondTail, ReadError};
 
 const TEXTS: [&str; 6] = ["one", "two", "three", "4", "fifth", "six"];
 /// The same messages in one append, in many, and in some.
@@ -101,7 +101,7 @@ pub async fn an_offset_inside_a_message_is_unknown(subject: Subject) {
     }
 }
 
-/// Who is ahead of the tail is told where it is.
+/// A reader that is ahead of the tail is told so, and where the tail is.
 pub async fn an_offset_past_the_tail_is_caught_up(subject: Subject) {
     for (name, texts) in [("empty", &[][..]), ("full", &TEXTS)] {
         let address = subject.make_filled(name, &[]).await;
@@ -113,6 +113,10 @@ pub async fn an_offset_past_the_tail_is_caught_up(subject: Subject) {
             let chunk = subject.read(&address, ReadFrom::At(past)).await;
             assert_eq!((chunk.messages().count(), chunk.next), (0, tail));
             assert_eq!(chunk.freshness, Freshness::UpToDate);
+            assert_eq!(chunk.overshoot(ReadFrom::At(past)), Some(OffsetBeyondTail { tail }));
+        }
+        for from in [ReadFrom::Start, ReadFrom::Now, ReadFrom::At(tail)] {
+            assert_eq!(subject.read(&address, from).await.overshoot(from), None);
         }
     }
 }

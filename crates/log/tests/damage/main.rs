@@ -4,5 +4,6 @@
 
 mod checkpoint;
 mod erase;
+mod full;
 mod pack;
 mod place;

@@ -15,6 +15,9 @@ use rustix::{
 
 use super::{Disk, File, Lock};
 
+/// Written at a time where space cannot be reserved.
+const GROW_BYTES: usize = 1024 * 1024;
+
 /// The file system of the machine, with relative paths taken from the working directory.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RealDisk;
@@ -75,12 +78,12 @@ impl Disk for RealDisk {
 
     fn lock(&self, path: &Path) -> io::Result<Lock> {
         let mut options = OpenOptions::new();
-        let file = options.read(true).write(true).create(true).truncate(false).open(path)?;
-        match file.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => return Err(io::ErrorKind::WouldBlock.into()),
-            Err(TryLockError::Error(error)) => return Err(error),
-        }
+        let file = options.read(true).write(true).create(true).truncate(false).open(path);
+        let file = match file {
+            Err(error) if may_be_readable(&error) => return lock_read_only(path, error),
+            file => file?,
+        };
+        try_lock(&file)?;
         // The process id is there for people who wonder who holds the lock.
         file.set_len(0)?;
         file.write_all_at(format!("{}\n", std::process::id()).as_bytes(), 0)?;
@@ -129,13 +132,42 @@ impl File for RealFile {
 }
 
 impl RealFile {
-    /// Grows to `len` without reserving: all that can be done where space cannot be reserved.
+    /// Grows to `len` by writing zeros, where space cannot be reserved otherwise.
     fn grow(&self, len: u64) -> io::Result<()> {
-        if self.len()? < len {
-            self.set_len(len)?;
+        let zeros = vec![0; GROW_BYTES];
+        let mut at = self.len()?;
+        while at < len {
+            let step = zeros.len().min(usize::try_from(len - at).unwrap_or(usize::MAX));
+            self.write_all_at(&zeros[..step], at)?;
+            at += step as u64;
         }
         Ok(())
     }
+}
+
+/// Takes a lock where nothing can be written, for those who only look.
+fn lock_read_only(path: &Path, denied: io::Error) -> io::Result<Lock> {
+    match fs::File::open(path) {
+        Ok(file) => {
+            try_lock(&file)?;
+            Ok(Lock { _held: Box::new(file) })
+        }
+        // Where no file can be made, no other process has made one.
+        Err(error)
+            if error.kind() == io::ErrorKind::NotFound
+                && denied.kind() == io::ErrorKind::ReadOnlyFilesystem =>
+        {
+            Ok(Lock { _held: Box::new(()) })
+        }
+        Err(_) => Err(denied),
+    }
+}
+
+fn try_lock(file: &fs::File) -> io::Result<()> {
+    file.try_lock().map_err(|error| match error {
+        TryLockError::WouldBlock => io::ErrorKind::WouldBlock.into(),
+        TryLockError::Error(error) => error,
+    })
 }
 
 /// Secrets, for one, are often mounted so that nobody can write them.
@@ -154,6 +186,24 @@ mod tests {
         fs::write(&path, "a longer name than that of this process")?;
         let _held = RealDisk.lock(&path)?;
         assert_eq!(fs::read_to_string(&path)?, format!("{}\n", std::process::id()));
+        Ok(())
+    }
+
+    #[test]
+    fn a_lock_can_be_taken_where_nothing_can_be_written() -> io::Result<()> {
+        let dir = tempfile::tempdir()?;
+        let (path, missing) = (dir.path().join("lock"), dir.path().join("missing"));
+        fs::write(&path, "1\n")?;
+        let denied = || io::Error::from(io::ErrorKind::ReadOnlyFilesystem);
+        let held = lock_read_only(&path, denied())?;
+        let second = lock_read_only(&path, denied()).map(drop);
+        assert_eq!(second.unwrap_err().kind(), io::ErrorKind::WouldBlock);
+        assert_eq!(fs::read_to_string(&path)?, "1\n");
+        drop(held);
+        let _held = lock_read_only(&path, denied())?;
+        let _free = lock_read_only(&missing, denied())?;
+        let refused = lock_read_only(&missing, io::ErrorKind::PermissionDenied.into()).map(drop);
+        assert_eq!(refused.unwrap_err().kind(), io::ErrorKind::PermissionDenied);
         Ok(())
     }
 

@@ -12,6 +12,7 @@ use crate::{
     file::{
         checkpoint::{self, CheckpointWriter},
         files::{Files, copy_file},
+        frames::Survey,
         hot::Hot,
         open_error::OpenError,
         reader::Reader,
@@ -30,7 +31,7 @@ pub(super) fn cut(
     path: &Path,
     offset: u64,
 ) -> Result<Vec<String>, OpenError> {
-    let ((segments, _), headless) = recovery.survey()?;
+    let Survey { segments, headless, .. } = recovery.survey()?;
     let is_damaged = |slot: &Slot| files.layout.slot(slot.number) == path;
     let damaged = segments.iter().position(|(_, slot)| is_damaged(slot));
     let mut done = Vec::new();

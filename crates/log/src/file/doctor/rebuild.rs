@@ -20,12 +20,13 @@ use crate::{
     file::{
         checkpoint::{self, CheckpointWriter, Owes},
         files::{Files, number_in},
+        frames::{Survey, each_frame},
         open_error::OpenError,
         pack::PackWriter,
         place::{Extent, FileId, Place},
         record::{self, Record, Salt},
         records::Records,
-        recovery::{Recovery, each_frame},
+        recovery::Recovery,
         segment::SegmentHeader,
         wal::Slot,
     },
@@ -138,7 +139,7 @@ impl Rebuild<'_> {
     /// Applies what the segments say; the files of those that hold more than could be applied.
     fn take_segments(&mut self) -> Result<Vec<Slot>, OpenError> {
         let recovery = Recovery::new(self.files.clone(), self.salt);
-        let ((segments, _), headless) = recovery.survey()?;
+        let Survey { segments, headless, .. } = recovery.survey()?;
         let mut doubtful = Vec::new();
         for (header, slot) in segments {
             self.through = self.through.max(header.number);

@@ -5,13 +5,12 @@
 //! meanwhile are just not copied. Until the checkpoint is durable nothing has happened: a crash or
 //! an error at any point leaves the old files in force.
 
+mod full;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     io,
-    sync::{
-        Arc,
-        atomic::{AtomicU8, Ordering},
-    },
+    sync::Arc,
     time::Duration,
 };
 
@@ -29,69 +28,22 @@ use super::{
     settings::Settings,
     stream::Stream,
     wal::{self, Fill, Slot},
+    wishes::{Job, WishBox},
 };
 use crate::Incarnation;
 
 /// Slots kept for the next segments.
-pub(super) const SPARES_MAX: usize = 2;
+pub(super) const SPARES_MAX: usize = 3;
+/// Spares that a log has when it is opened, and when it is written to: one of them is a reserve.
+const SPARES_AT_REST: usize = 1;
+const SPARES_AT_WORK: usize = 2;
 /// So many small packs are joined into one.
 const SMALL_PACKS: usize = 8;
 /// After a pass that failed.
 const RETRY_AFTER: Duration = Duration::from_secs(5);
-
-/// Why there may be something to do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Job {
-    /// A segment is full.
-    Rolled,
-    /// Something was deleted or trimmed.
-    Reclaim,
-    /// Something must leave the disk now.
-    Erase,
-}
-
-/// What there is to do; the same wish twice is one.
-#[derive(Clone, Debug)]
-pub(super) struct Wishes {
-    jobs: Arc<AtomicU8>,
-    wake: mpsc::Sender<()>,
-}
-
-/// Where the regrouper finds its wishes.
-#[derive(Debug)]
-pub(super) struct WishBox {
-    jobs: Arc<AtomicU8>,
-    woken: mpsc::Receiver<()>,
-}
-
-pub(super) fn wishes() -> (Wishes, WishBox) {
-    let jobs = Arc::new(AtomicU8::new(0));
-    let (wake, woken) = mpsc::channel(1);
-    (Wishes { jobs: jobs.clone(), wake }, WishBox { jobs, woken })
-}
-
-impl Wishes {
-    pub(super) fn add(&self, job: Job) {
-        self.jobs.fetch_or(1 << job as u8, Ordering::AcqRel);
-        // A full channel means that the regrouper is about to look anyway.
-        let _ = self.wake.try_send(());
-    }
-}
-
-impl WishBox {
-    /// True if an erase is wished for and not taken up yet.
-    fn erase_is_wished(&self) -> bool {
-        self.jobs.load(Ordering::Acquire) & 1 << Job::Erase as u8 != 0
-    }
-
-    /// All that was wished for since the last time; none when nobody is left to wish.
-    async fn next(&mut self) -> Option<Vec<Job>> {
-        self.woken.recv().await?;
-        let jobs = self.jobs.swap(0, Ordering::AcqRel);
-        let all = [Job::Rolled, Job::Reclaim, Job::Erase];
-        Some(all.into_iter().filter(|job| jobs & 1 << *job as u8 != 0).collect())
-    }
-}
+/// Every pass writes a checkpoint of all streams. Those that only give bytes back wait this many
+/// times as long as the last pass took, so that they take at most such a part of the time.
+const RECLAIM_SHARE: u32 = 10;
 
 /// The owner.
 #[derive(Debug)]
@@ -107,6 +59,14 @@ pub(super) struct Regrouper {
     pub(super) wishes: WishBox,
     /// Something must leave the disk, and has not yet: every pass goes deep until it has.
     pub(super) erase_owed: bool,
+    /// How long the last pass took.
+    pub(super) last_pass: Duration,
+    /// There was no room when it was last looked at.
+    pub(super) is_full: bool,
+    /// The reserve is in use, or there was no room to make it again.
+    pub(super) reserve_is_lent: bool,
+    /// Bytes in segments that are needed, when it was last counted.
+    pub(super) live_in_segments: u64,
 }
 
 /// When to do something, and how thoroughly; none if there is nothing.
@@ -142,7 +102,8 @@ impl Regrouper {
     /// Serves until the committer ends.
     pub(super) async fn run(mut self) {
         let mut deadline: Option<(Duration, Depth)> = None;
-        self.prepare_spare().await;
+        self.prepare_spares(SPARES_AT_REST).await;
+        self.keep_reserve();
         loop {
             let jobs = match deadline {
                 None => self.wishes.next().await,
@@ -169,11 +130,12 @@ impl Regrouper {
     async fn serve(&mut self, job: Job, planned: Option<(Duration, Depth)>) -> Plan {
         match job {
             Job::Rolled => {
-                self.prepare_spare().await;
+                self.prepare_spares(SPARES_AT_WORK).await;
                 self.regroup_if_many().await.or(planned)
             }
             Job::Reclaim => {
-                let at = self.clock.elapsed() + self.settings.reclaim_after;
+                let wait = self.settings.reclaim_after.max(self.last_pass * RECLAIM_SHARE);
+                let at = self.clock.elapsed() + wait;
                 planned.or(Some((at, Depth::Economy)))
             }
             Job::Erase => self.reclaim(Depth::Erase).await,
@@ -190,19 +152,21 @@ impl Regrouper {
             return None;
         }
         let outcome = self.pass(inspection, Depth::Economy).await;
-        self.retry(outcome, Depth::Economy)
+        self.retry(outcome, Depth::Economy).await
     }
 
     async fn reclaim(&mut self, depth: Depth) -> Plan {
+        // There may be room by now, and an erase needs another segment.
+        self.restore_reserve().await;
         if depth == Depth::Economy {
-            let inspection = self.ask(|reply| Command::Roll(Roll::IfUsed, reply)).await?;
+            let inspection = self.roll(Roll::IfUsed).await.ok()?;
             if !self.must_go_deep() {
                 let outcome = self.count_and_pass(inspection, depth).await;
-                return self.retry(outcome, depth);
+                return self.retry(outcome, depth).await;
             }
         }
         let outcome = self.erase().await;
-        self.retry(outcome, Depth::Erase)
+        self.retry(outcome, Depth::Erase).await
     }
 
     /// An erase that was decided before a pass looked at the log must not be covered by a pass
@@ -216,8 +180,7 @@ impl Regrouper {
     async fn erase(&mut self) -> Result<(), Stopped> {
         self.clean_spares().await?;
         let before = self.ask(Command::Inspect).await.ok_or(Stopped::Gone)?;
-        let roll = self.ask(|reply| Command::Roll(Roll::Always, reply)).await;
-        let after = roll.ok_or(Stopped::Gone)?;
+        let after = self.roll(Roll::Always).await?;
         self.count_and_pass(after, Depth::Erase).await?;
         if after.active == before.active {
             // There was no room for another segment, so this one keeps its bytes for now.
@@ -242,12 +205,15 @@ impl Regrouper {
         self.pass(now, depth).await
     }
 
-    fn retry(&self, outcome: Result<(), Stopped>, depth: Depth) -> Plan {
+    async fn retry(&mut self, outcome: Result<(), Stopped>, depth: Depth) -> Plan {
+        let again = Some((self.clock.elapsed() + RETRY_AFTER, depth));
         match outcome {
-            Ok(()) | Err(Stopped::Gone) => None,
+            Err(Stopped::Gone) => None,
+            Ok(()) if self.restore_reserve().await => None,
+            Ok(()) => again,
             Err(Stopped::Io(error)) => {
                 tracing::warn!(%error, "regrouping failed and will be tried again");
-                Some((self.clock.elapsed() + RETRY_AFTER, depth))
+                again
             }
         }
     }
@@ -256,10 +222,14 @@ impl Regrouper {
     async fn count_live(&mut self) -> Result<(), Stopped> {
         let mut live: BTreeMap<u32, u64> = BTreeMap::new();
         let mut after = None;
+        self.live_in_segments = 0;
         loop {
             let snapshot = self.snapshot(after, Detail::Needs).await.ok_or(Stopped::Gone)?;
             for item in &snapshot.streams {
-                count(&mut live, &needed_extents(item));
+                let extents = needed_extents(item);
+                count(&mut live, &extents);
+                let in_segments = extents.iter().filter(|extent| extent.place.is_in_segment());
+                self.live_in_segments += in_segments.map(|one| u64::from(one.length)).sum::<u64>();
             }
             match snapshot.streams.last() {
                 Some(last) => after = Some(last.stream.id),
@@ -272,28 +242,56 @@ impl Regrouper {
         Ok(())
     }
 
-    /// Sees to it that the next segment finds a file that is cheap to write.
-    async fn prepare_spare(&mut self) {
-        let Some(Inspection { spares: 0, .. }) = self.ask(Command::Inspect).await else { return };
-        let Some(number) = self.ask(Command::ReserveSlot).await else { return };
-        let made = wal::make_slot(&self.files, number, self.settings.segment_bytes, Fill::Zeros);
-        match made {
-            Ok(slot) => self.tell(Command::Spare(slot)).await,
-            Err(error) => {
-                tracing::warn!(%error, "no spare segment could be made");
-                let _ = self.files.disk.remove(&self.files.layout.slot(number));
+    /// Sees to it that the next segment finds a file that is cheap to write, and that there is one
+    /// for those who make room.
+    async fn prepare_spares(&mut self, wanted: usize) {
+        while let Some(now) = self.ask(Command::Inspect).await
+            && now.spares < wanted
+        {
+            let Some(number) = self.ask(Command::ReserveSlot).await else { return };
+            let bytes = self.settings.segment_bytes;
+            match wal::make_slot(&self.files, number, bytes, Fill::Zeros) {
+                Ok(slot) => self.tell(Command::Spare(slot)).await,
+                Err(error) => {
+                    tracing::warn!(%error, "no spare segment could be made");
+                    let _ = self.files.disk.remove(&self.files.layout.slot(number));
+                    return;
+                }
             }
         }
     }
 
+    /// Regroups all there is to regroup; on a full disk, as much of it as there is room for.
     async fn pass(&mut self, inspection: Inspection, depth: Depth) -> Result<(), Stopped> {
+        let begun = self.clock.elapsed();
+        self.is_full = inspection.is_full;
         let victims = self.victims(depth);
+        let through = inspection.active - 1;
+        let outcome = self.pass_through(through, victims, inspection, depth).await;
+        self.last_pass = self.clock.elapsed().saturating_sub(begun);
+        match outcome {
+            Err(Stopped::Io(error)) if error.kind() == io::ErrorKind::StorageFull => {
+                self.pass_in_reserve(depth).await?;
+                // There was too little room for all of it: it is tried again.
+                Err(error.into())
+            }
+            outcome => outcome,
+        }
+    }
+
+    async fn pass_through(
+        &mut self,
+        through: u32,
+        victims: BTreeSet<u32>,
+        inspection: Inspection,
+        depth: Depth,
+    ) -> Result<(), Stopped> {
         if inspection.sealed == 0 && victims.is_empty() {
             return Ok(());
         }
         let writer = self.new_pack()?;
         let mut pass = Pass {
-            through: inspection.active - 1,
+            through,
             victims,
             writer: Some(writer),
             finished: Vec::new(),
@@ -320,7 +318,9 @@ impl Regrouper {
         let small = |usage: &PackUse| usage.bytes < u64::from(self.settings.segment_bytes / 2);
         let join_small = self.packs.values().filter(|usage| small(usage)).count() >= SMALL_PACKS;
         let worth_it = |usage: &PackUse| match depth {
-            Depth::Economy => usage.live * 2 < usage.bytes || (join_small && small(usage)),
+            // Every byte counts now, and none is to spare for tidiness.
+            _ if self.is_full => usage.live < usage.bytes,
+            Depth::Economy => usage.is_mostly_dead() || (join_small && small(usage)),
             Depth::Erase => usage.live < usage.bytes,
         };
         self.packs.iter().filter(|(_, usage)| worth_it(usage)).map(|(pack, _)| *pack).collect()
