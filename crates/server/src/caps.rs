@@ -6,8 +6,12 @@ use std::time::Duration;
 /// Bytes of an answer that the place of its request pays for; only larger ones are counted by their
 /// bytes.
 pub(crate) const ANSWER_BYTES_FREE: usize = 8 * 1024;
-/// What a request counts for whose body does not come with its head.
-pub(crate) const REQUEST_BYTES: usize = 4 * 1024;
+/// What a request counts for whose body does not come with its head, and the room that a body gets
+/// before any of it came.
+pub(crate) const REQUEST_BYTES: usize = 16 * 1024;
+/// Reads of one client at a time. Nothing tells how large the next message is before it is read, so
+/// this many of the largest may be in memory before they are counted; others wait their turn.
+pub(crate) const READS_MAX: usize = 4;
 /// Bytes of a request's head that are not counted, because every connection has room for them.
 pub(crate) const HEAD_BYTES_FREE: usize = 4 * 1024;
 /// Requests that one HTTP/2 connection may have under way.

@@ -57,8 +57,8 @@ impl Cors {
 
     /// Says which pages may read the answer to this request.
     ///
-    /// An open server knows its pages by their origin, so an answer to nobody's origin is for no
-    /// other page, or one could read from the browser's cache what it may not ask for.
+    /// An open server knows its pages by their origin, so an answer to a request without one is for
+    /// no other page, or one could read from the browser's cache what it may not ask for.
     pub(crate) fn address(&self, response: &mut Response<Body>, head: &Parts) {
         let audience = &mut response.body_mut().audience;
         if *audience == Audience::Neighbour {

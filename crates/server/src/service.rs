@@ -79,8 +79,11 @@ pub(crate) async fn answer(
         (Ok(()), None) => Err(service.shed("too many requests of yours are under way")),
         (Ok(()), Some(_)) => route(service, caller, head, body).await,
     };
-    let loaded = routed.and_then(|response| {
-        let bytes = load(service, &account, &response)?;
+    let loaded = routed.and_then(|mut response| {
+        let bytes = match response.body_mut().counted.take() {
+            None => service.count(&account, length(&response))?,
+            counted => counted,
+        };
         Ok((response, bytes))
     });
     let (mut response, bytes) = loaded.unwrap_or_else(|problem| {
@@ -98,21 +101,10 @@ pub(crate) async fn answer(
     response
 }
 
-/// Counts a large answer until it is sent, or refuses it if too much is on its way to the client.
-/// Answers that large only tell what is stored, so nothing was done that is refused here.
-fn load(
-    service: &Service,
-    account: &Arc<Account>,
-    response: &Response<Body>,
-) -> Result<Option<Share>, Problem> {
+/// The bytes of an answer, as far as they are known.
+fn length(response: &Response<Body>) -> usize {
     let bytes = response.body().size_hint().exact().unwrap_or(0);
-    match usize::try_from(bytes).unwrap_or(usize::MAX) {
-        ..=ANSWER_BYTES_FREE => Ok(None),
-        bytes => match account.take(Resource::Outgoing, bytes) {
-            None => Err(service.shed("too many bytes are on their way to you")),
-            share => Ok(share),
-        },
-    }
+    usize::try_from(bytes).unwrap_or(usize::MAX)
 }
 
 /// The answer to bytes that were no request.
@@ -126,6 +118,22 @@ pub(crate) fn refusal(service: &Service, problem: Problem) -> Response<Body> {
 impl Service {
     pub(crate) fn is_poisoned(&self) -> bool {
         self.poisoned.load(Ordering::Relaxed)
+    }
+
+    /// Counts a large answer until it is sent, or refuses it if too much is on its way to the
+    /// client. Answers that large only tell what is stored, so nothing was done that is refused.
+    pub(crate) fn count(
+        &self,
+        account: &Arc<Account>,
+        bytes: usize,
+    ) -> Result<Option<Share>, Problem> {
+        if bytes <= ANSWER_BYTES_FREE {
+            return Ok(None);
+        }
+        match account.take(Resource::Outgoing, bytes) {
+            None => Err(self.shed("too many bytes are on their way to you")),
+            share => Ok(share),
+        }
     }
 
     /// Counts a refusal for want of room, and says so.

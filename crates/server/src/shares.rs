@@ -2,7 +2,7 @@
 //!
 //! Each resource is admitted by dynamic thresholds (ADR 28): a client may hold at most as much as
 //! would be free without the request. One greedy client ends with half of all, `n` of them with
-//! `1 / (n + 1)` each, and the same part stays free for whoever comes next. Nothing waits: what
+//! `1 / (n + 1)` each, and the same part stays free for the next. Nothing waits: what
 //! cannot be had now is refused, so that there is no queue to bound.
 
 use std::{
@@ -15,8 +15,9 @@ use std::{
 };
 
 use parking_lot::Mutex;
+use tokio::sync::{Semaphore, SemaphorePermit};
 
-use crate::Limits;
+use crate::{Limits, caps::READS_MAX};
 
 /// What is shared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,6 +59,8 @@ pub(crate) struct Account {
     shares: Arc<Shares>,
     key: ClientKey,
     held: [AtomicUsize; RESOURCES],
+    /// A permit for each read under way whose size is not known yet.
+    reads: Semaphore,
 }
 
 /// A part of a resource, given back when dropped.
@@ -112,8 +115,12 @@ impl Shares {
         if let Some(account) = accounts.get(&key).and_then(Weak::upgrade) {
             return account;
         }
-        let held = Default::default();
-        let account = Arc::new(Account { shares: self.clone(), key: key.clone(), held });
+        let account = Arc::new(Account {
+            shares: self.clone(),
+            key: key.clone(),
+            held: Default::default(),
+            reads: Semaphore::new(READS_MAX),
+        });
         accounts.insert(key, Arc::downgrade(&account));
         account
     }
@@ -122,6 +129,11 @@ impl Shares {
 impl Account {
     pub(crate) fn key(&self) -> &ClientKey {
         &self.key
+    }
+
+    /// Waits until fewer reads of this client are under way than may be.
+    pub(crate) async fn read_turn(&self) -> SemaphorePermit<'_> {
+        self.reads.acquire().await.expect("it is never closed")
     }
 
     /// None if the client holds its part already.

@@ -67,7 +67,7 @@ impl CrossSite {
         self.check_origin(head)
     }
 
-    /// Refuses names that are not this server's. An address is nobody's to point elsewhere, and
+    /// Refuses names that are not this server's. No site can point an address elsewhere, and
     /// browsers do not look `localhost` up.
     pub(crate) fn check_host(&self, head: &Parts) -> Result<(), Foreign> {
         match host(head) {
@@ -127,7 +127,7 @@ impl Origin {
 impl FromStr for Origin {
     type Err = BadOrigin;
 
-    /// That of pages without an origin, `null`, is none: whoever trusts it trusts every page that
+    /// That of pages without an origin, `null`, is none: to trust it is to trust every page that
     /// was put into a sandbox.
     fn from_str(text: &str) -> Result<Self, BadOrigin> {
         let is_word = |byte: u8| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte);

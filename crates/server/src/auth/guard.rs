@@ -117,11 +117,11 @@ impl Guard {
 
     pub(crate) fn identify(&self, head: &Parts) -> Result<Client, Problem> {
         if self.issuer.is_none() && self.is_open() {
-            return self.anybody(head);
+            return self.program(head);
         }
         let header = single(&head.headers, &header::AUTHORIZATION)?;
         match (header, &self.door) {
-            (None, Door::Open) => return self.anybody(head),
+            (None, Door::Open) => return self.program(head),
             (None, Door::Tokens(_)) => return Err(unauthorized(NO_TOKEN)),
             (Some(_), _) => {}
         }
@@ -133,7 +133,7 @@ impl Guard {
     }
 
     /// Who asks an open server without a token: a program, or a page that is trusted like one.
-    fn anybody(&self, head: &Parts) -> Result<Client, Problem> {
+    fn program(&self, head: &Parts) -> Result<Client, Problem> {
         self.cross_site.check(head)?;
         Ok(Client::Anybody)
     }

@@ -22,7 +22,7 @@ pub struct Jwt {
     pub audience: Option<String>,
     /// What its `iss` must be, if said.
     pub issuer: Option<String>,
-    /// How far the clock of whoever signed it may be off: a token is good for this long before its
+    /// How far the clock of its signer may be off: a token is good for this long before its
     /// `nbf` and after its `exp`. In whole seconds; see [`Jwt::LEEWAY_DEFAULT`].
     pub leeway: Duration,
 }

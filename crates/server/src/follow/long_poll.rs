@@ -7,11 +7,12 @@ use wire::{Address, ReadFrom};
 use crate::{
     call::Call,
     follow::{Seat, Waited, cursor, interrupt, wait},
-    handlers::{messages, refuse_lost},
+    handlers::{counted_read, messages, refuse_lost},
     names,
     problem::Problem,
     request::ReadParams,
     response::{Body, Reply},
+    shares::Share,
 };
 
 /// Answers `GET ...?offset=&live=long-poll`.
@@ -22,44 +23,48 @@ pub(crate) async fn long_poll(
 ) -> Result<Response<Body>, Problem> {
     let service = call.service;
     let bytes_max = params.bytes_max(service.settings.chunk_bytes);
-    let chunk = service.log.read(address, params.from, bytes_max).await?;
+    let (chunk, counted) = counted_read(call, address, params.from, bytes_max).await?;
     refuse_lost(params, &chunk)?;
     if chunk.runs.is_empty() && chunk.freshness != Freshness::Closed {
         let _seat = Seat::take(call)?;
         let mut interrupt = interrupt(service, service.settings.long_poll_timeout);
         return match wait(service, address, chunk.next, &mut interrupt).await? {
             Waited::Moved => {
-                answer(call, params, read_on(call, address, params, &chunk).await?).await
+                let (chunk, counted) = read_on(call, address, bytes_max, &chunk).await?;
+                answer(call, params, chunk, counted).await
             }
-            Waited::TimedOut | Waited::Draining => answer(call, params, chunk).await,
+            Waited::TimedOut | Waited::Draining => answer(call, params, chunk, None).await,
         };
     }
-    answer(call, params, chunk).await
+    answer(call, params, chunk, counted).await
 }
 
 async fn read_on(
     call: &Call<'_>,
     address: &Address,
-    params: &ReadParams,
+    bytes_max: usize,
     before: &Chunk,
-) -> Result<Chunk, Problem> {
-    let bytes_max = params.bytes_max(call.service.settings.chunk_bytes);
-    let chunk = call.service.log.read(address, ReadFrom::At(before.next), bytes_max).await?;
+) -> Result<(Chunk, Option<Share>), Problem> {
+    let from = ReadFrom::At(before.next);
+    let (chunk, counted) = counted_read(call, address, from, bytes_max).await?;
     if chunk.incarnation != before.incarnation {
         // Another stream got the name meanwhile; this reader's offset means nothing there.
         return Err(StreamNotFound.into());
     }
-    Ok(chunk)
+    Ok((chunk, counted))
 }
 
 async fn answer(
     call: &Call<'_>,
     params: &ReadParams,
     chunk: Chunk,
+    counted: Option<Share>,
 ) -> Result<Response<Body>, Problem> {
     let cursor = cursor(call.service, params.cursor.as_deref());
     if !chunk.runs.is_empty() {
-        return Ok(messages(call, params, chunk, Some(cursor)).await);
+        let mut response = messages(call, params, chunk, Some(cursor)).await;
+        response.body_mut().counted = counted;
+        return Ok(response);
     }
     Ok(Reply::new(StatusCode::NO_CONTENT)
         .offset(&names::NEXT_OFFSET, chunk.next)

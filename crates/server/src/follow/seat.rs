@@ -31,6 +31,10 @@ impl Seat {
         &self.service
     }
 
+    pub(crate) fn account(&self) -> &Account {
+        &self.account
+    }
+
     /// Counts bytes that are about to be sent; none if too many are on their way already.
     pub(crate) fn load(&self, bytes: usize) -> Option<Share> {
         let load = self.account.take(Resource::Outgoing, bytes);

@@ -14,7 +14,7 @@ use wire::{
 use crate::{
     call::Call,
     follow::{Interrupt, Seat, Waited, cursor, interrupt, wait},
-    handlers::refuse_lost,
+    handlers::{counted_read, refuse_lost},
     names,
     problem::Problem,
     request::ReadParams,
@@ -36,7 +36,8 @@ pub(crate) async fn sse(
     params: &ReadParams,
 ) -> Result<Response<Body>, Problem> {
     let service = call.service;
-    let chunk = service.log.read(address, params.from, service.settings.event_bytes).await?;
+    let event_bytes = service.settings.event_bytes;
+    let (chunk, counted) = counted_read(call, address, params.from, event_bytes).await?;
     refuse_lost(params, &chunk)?;
     let seat = Seat::take(call)?;
     let encoding = encoding(&chunk.content_type);
@@ -51,7 +52,7 @@ pub(crate) async fn sse(
         ends_at: service.sys.clock.elapsed() + life,
         interrupt: interrupt(service, service.settings.sse_keep_alive.min(life)),
         seat,
-        load: None,
+        load: counted,
     });
     let reply = Reply::new(StatusCode::OK)
         .header(&header::CONTENT_TYPE, names::EVENT_STREAM.clone())
@@ -154,6 +155,7 @@ impl Follower {
     async fn read(&self) -> Step {
         let service = self.seat.service();
         let event_bytes = service.settings.event_bytes;
+        let _turn = self.seat.account().read_turn().await;
         match service.log.read(&self.address, ReadFrom::At(self.next), event_bytes).await {
             Ok(chunk) if chunk.incarnation == self.incarnation => Step::Send(chunk),
             Ok(_) | Err(_) => Step::End,

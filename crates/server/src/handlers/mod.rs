@@ -15,7 +15,7 @@ pub(crate) use delete::delete;
 pub(crate) use head::head;
 pub(crate) use list::list;
 pub(crate) use observe::{health, metrics, ready};
-pub(crate) use read::{messages, read, refuse_lost};
+pub(crate) use read::{counted_read, messages, read, refuse_lost};
 #[cfg(fuzzing)]
 pub(crate) use subscriptions::fuzz as read_subscription;
 pub(crate) use subscriptions::subscriptions;

@@ -12,6 +12,7 @@ use crate::{
     problem::{Kind, Problem},
     request::{Framing, Live, ReadParams},
     response::{Body, Content, Reply},
+    shares::Share,
 };
 
 /// Answers `GET /v1/stream/{path}`.
@@ -31,9 +32,25 @@ async fn catch_up(
     params: &ReadParams,
 ) -> Result<Response<Body>, Problem> {
     let bytes_max = params.bytes_max(call.service.settings.chunk_bytes);
-    let chunk = call.service.log.read(address, params.from, bytes_max).await?;
+    let (chunk, counted) = counted_read(call, address, params.from, bytes_max).await?;
     refuse_lost(params, &chunk)?;
-    Ok(messages(call, params, chunk, None).await)
+    let mut response = messages(call, params, chunk, None).await;
+    response.body_mut().counted = counted;
+    Ok(response)
+}
+
+/// Reads in turn with other reads of the client, and counts what was read before the next one may.
+pub(crate) async fn counted_read(
+    call: &Call<'_>,
+    address: &Address,
+    from: ReadFrom,
+    bytes_max: usize,
+) -> Result<(Chunk, Option<Share>), Problem> {
+    let _turn = call.account.read_turn().await;
+    let chunk = call.service.log.read(address, from, bytes_max).await?;
+    let bytes = chunk.runs.iter().map(|run| run.data().len()).sum();
+    let counted = call.service.count(&call.account, bytes)?;
+    Ok((chunk, counted))
 }
 
 /// Refuses a reader that has come further than the stream ever did: the server was restored from a

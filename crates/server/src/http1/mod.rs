@@ -166,12 +166,13 @@ impl<I: AsyncRead + AsyncWrite + Unpin + Send> Conversation<I> {
                 Ok(_) => return Heard::Refused(headers_too_large(bytes_max)),
                 Err(problem) => return Heard::Refused(problem),
             }
-            if unread.len() > counted {
-                if !share.grow(unread.len() - counted) {
+            // What a head takes is what was reserved for it, not only what came.
+            if unread.capacity() > counted {
+                if !share.grow(unread.capacity() - counted) {
                     let problem = self.service.shed("too many bytes of yours are in flight");
                     return Heard::Refused(problem);
                 }
-                counted = unread.len();
+                counted = unread.capacity();
             }
             let is_silent = unread.is_empty();
             match self.more().await {
@@ -253,6 +254,8 @@ impl<I: AsyncRead + AsyncWrite + Unpin + Send> Conversation<I> {
 
     /// Says why the bytes were no request; what follows them cannot be understood either.
     async fn refuse(&mut self, problem: Problem) -> io::Result<Next> {
+        // What it holds was counted until here.
+        self.link.get_mut().unread = BytesMut::new();
         let response = service::refusal(&self.service, problem);
         let manner = Manner { version: Version::Http11, head_only: false, is_persistent: false };
         self.send(response, manner).await?;
@@ -264,7 +267,7 @@ impl<I: AsyncRead + AsyncWrite + Unpin + Send> Conversation<I> {
         let everywhere = self.service.cors.block(response.body().audience);
         let delivery = self.pen.head(&response, manner, everywhere, &self.service.sys.clock);
         // Its load is given back when all of it is sent.
-        let Body { matter, load: _load, flow: _, audience: _ } = response.into_body();
+        let Body { matter, load: _load, .. } = response.into_body();
         let went_well = match (delivery, matter) {
             (Delivery::Nothing, _) | (_, Matter::Empty) => self.put().await.map(|()| true),
             (_, Matter::Full(bytes)) => {

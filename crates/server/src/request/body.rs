@@ -96,7 +96,7 @@ async fn arrive(
     }
 }
 
-/// Only what has come counts: who announces much and sends nothing keeps no other client out.
+/// Only what has come counts, and the room for it: who announces much and sends nothing keeps no other client out.
 async fn collect(
     service: &Service,
     mut body: Incoming<'_>,
@@ -104,16 +104,22 @@ async fn collect(
     announced: usize,
     bound: Bound,
 ) -> Result<Received, Problem> {
-    let mut bytes = BytesMut::with_capacity(announced);
+    let mut bytes = BytesMut::with_capacity(announced.min(REQUEST_BYTES));
+    let mut counted = 0;
     while !body.is_done() {
-        let before = bytes.len();
+        // It gets room as it comes, twice what came at most.
+        if bytes.len() == bytes.capacity() && bytes.len() < announced {
+            bytes.reserve((announced - bytes.len()).min(bytes.len().max(REQUEST_BYTES)));
+        }
         body.read(&mut bytes).await.map_err(|error| unreadable(&error))?;
         if bytes.len() > bound.bytes_max {
             return Err(bound.exceeded());
         }
-        if !share.grow(bytes.len() - before) {
+        let room = bytes.capacity().min(announced.max(bytes.len()));
+        if room > counted && !share.grow(room - counted) {
             return Err(service.shed(IN_FLIGHT));
         }
+        counted = counted.max(room);
     }
     service.metrics.received(bytes.len());
     Ok(Received { bytes: bytes.freeze(), share })

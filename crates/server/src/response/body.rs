@@ -28,6 +28,8 @@ pub(crate) struct Body {
     pub(crate) matter: Matter,
     /// What it holds of what all answers share, given back when the last of it is sent.
     pub(crate) load: Option<Arc<Load>>,
+    /// Its bytes, if they were counted when they were read.
+    pub(crate) counted: Option<Share>,
     /// Whether its reader takes it; where HTTP/2 sends it.
     pub(crate) flow: Option<Arc<Flow>>,
     pub(crate) audience: Audience,
@@ -85,7 +87,7 @@ pub(crate) enum Audience {
     AllPages,
     /// Those of the origin that stands at this place of the settings.
     Named(usize),
-    /// Those of this address, for whom somebody else answers who says what may be done with it.
+    /// Those of this address; the neighbour who answers says what may be done with it.
     Neighbour,
 }
 
@@ -116,7 +118,7 @@ impl From<Content> for Matter {
 
 impl From<Matter> for Body {
     fn from(matter: Matter) -> Self {
-        Self { matter, load: None, flow: None, audience: Audience::default() }
+        Self { matter, load: None, counted: None, flow: None, audience: Audience::default() }
     }
 }
 

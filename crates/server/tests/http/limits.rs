@@ -113,12 +113,12 @@ async fn a_connection_too_many_is_told_so() {
 
 #[tokio::test]
 async fn bytes_in_flight_are_bounded() {
-    let server = limited(Limits { inflight_bytes_max: 10_000, ..Limits::default() }).await;
+    let server = limited(Limits { inflight_bytes_max: 50_000, ..Limits::default() }).await;
     server.create("/v1/stream/a", "text/plain").await;
     let mut slow = server.connect().await;
     slow.send(post("9") + "12345678").await;
     server.until_gauge("headwater_http_incoming_bytes", |bytes| bytes > 0).await;
-    let large = "x".repeat(2_000);
+    let large = "x".repeat(20_000);
     let refused = server.append("/v1/stream/a", "text/plain", &large).await.expect(503);
     assert_eq!((&*refused.code(), refused.header("retry-after")), ("overloaded", Some("1")));
     slow.send("9").await;
@@ -132,7 +132,7 @@ async fn bytes_in_flight_are_bounded() {
 #[tokio::test]
 async fn bytes_that_never_came_are_not_in_flight() {
     let limits =
-        Limits { inflight_bytes_max: 100_000, body_bytes_max: 50_000, ..Limits::default() };
+        Limits { inflight_bytes_max: 1_000_000, body_bytes_max: 50_000, ..Limits::default() };
     let server = limited(limits).await;
     server.create("/v1/stream/a", "text/plain").await;
     let mut silent = Vec::new();
@@ -142,7 +142,7 @@ async fn bytes_that_never_came_are_not_in_flight() {
         silent.push(wire);
     }
     // Each counts for being there.
-    server.until_gauge("headwater_http_incoming_bytes", |bytes| bytes >= 4 * 4096).await;
+    server.until_gauge("headwater_http_incoming_bytes", |bytes| bytes >= 4 * 16 * 1024).await;
     server.append("/v1/stream/a", "text/plain", "hello").await.expect(204);
 }
 
