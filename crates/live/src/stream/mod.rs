@@ -19,7 +19,7 @@ use query::{CollectionId, Dynamic, Row, Schema};
 use smol_str::SmolStr;
 use sys::{Cancellation, Canceller, Sys, Task};
 use tokio::sync::watch;
-use wire::Address;
+use wire::{Address, Offset};
 
 pub(crate) use self::{
     admit::{Rule, Rules, late_in},
@@ -162,6 +162,12 @@ impl StreamDb {
     /// If it has not come in time.
     pub async fn await_txid(&self, txid: &str, within: Duration) -> Result<(), TxIdTimeout> {
         self.shared.seen.wait(txid, within, self.shared.db.sys()).await
+    }
+
+    /// Everything before this is shown, and changes of it were told; none if nothing was read yet.
+    #[must_use]
+    pub fn reached(&self) -> Option<Offset> {
+        self.shared.seen.reached()
     }
 
     /// How its outbox is doing, if it has one.
