@@ -3,7 +3,8 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use agent::rows::{
-    CallStatus, Generation, GenerationStatus, Message, Resolution, Runner, Stop, ToolCall,
+    CallStatus, Generation, GenerationStatus, Message, Resolution, Runner, Step, StepStatus, Stop,
+    ToolCall,
 };
 use live::Row;
 use serde::de::DeserializeOwned;
@@ -11,6 +12,9 @@ use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 use state::{Entry, Json, Start, Tick, Ticks, Write};
 use wire::{Offset, Position};
+
+use super::runners::Runners;
+use crate::fleet::RunnerFacts;
 
 /// What was written under an id.
 type Print = [u8; 32];
@@ -28,6 +32,9 @@ pub(crate) struct Book {
     agents: HashMap<Box<str>, Inbox>,
     /// The last message that says more than who runs an agent.
     moved: Option<Position>,
+    runners: Runners,
+    /// Deaths and failures of what generations have under way, where there were any.
+    setbacks: HashMap<Box<str>, (u32, u32)>,
 }
 
 /// What an agent has to do.
@@ -71,6 +78,7 @@ impl Book {
             self.apply(&tick);
         }
         self.note(position, message, after);
+        self.runners.note(position, message);
     }
 
     /// There is nothing more for now.
@@ -101,6 +109,18 @@ impl Book {
     /// has happened.
     pub(crate) const fn moved(&self) -> Option<Position> {
         self.moved
+    }
+
+    /// Who runs an agent, or ran it last.
+    pub(crate) fn runner_of(&self, agent: &str) -> Option<RunnerFacts> {
+        self.runners.of(agent)
+    }
+
+    /// How often the process ended under what an agent has begun, and how often that failed.
+    pub(crate) fn setbacks_of(&self, agent: &str) -> (u32, u32) {
+        let open = self.agents.get(agent).into_iter().flat_map(|inbox| &inbox.open);
+        let setbacks = open.filter_map(|generation| self.setbacks.get(generation));
+        setbacks.fold((0, 0), |(a, b), (c, d)| (a.max(*c), b.max(*d)))
     }
 
     /// Remembers what a person wrote under its id; the first of an id stays.
@@ -141,14 +161,26 @@ impl Book {
 
     fn write(&mut self, position: Position, write: &Write) {
         let (key, value) = (write.key.as_str(), write.value.as_ref());
+        self.runners.write(position, write);
         match write.type_name.as_str() {
             name if name == Message::NAME => {
                 let made = write.past.as_ref().map_or(position, |past| past.inserted);
                 self.message(key, made, value);
             }
             name if name == Generation::NAME => self.generation(key, row(value)),
+            name if name == Step::NAME => {
+                let Some(row) = row::<Step>(value) else { return };
+                let is_open = row.status == StepStatus::Started;
+                self.set_back(row.generation_id, is_open, (row.deaths, row.failures));
+            }
             name if name == ToolCall::NAME => {
                 let row: Option<ToolCall> = row(value);
+                if let Some(row) = &row
+                    && let Some(generation) = &row.generation_id
+                {
+                    let is_open = !row.status.is_terminal();
+                    self.set_back(generation.clone(), is_open, (row.deaths, row.failures));
+                }
                 let call = self.calls.entry(key.into()).or_default();
                 call.state = row.map(|row| (row.status, row.attempt));
             }
@@ -158,6 +190,14 @@ impl Book {
                 call.decided.insert(row.attempt);
             }
             _ => {}
+        }
+    }
+
+    /// A step or a call of a generation has begun, or ended.
+    fn set_back(&mut self, generation: String, is_open: bool, setbacks: (u32, u32)) {
+        match is_open && setbacks != (0, 0) {
+            true => _ = self.setbacks.insert(generation.into(), setbacks),
+            false => _ = self.setbacks.remove(generation.as_str()),
         }
     }
 
@@ -192,7 +232,10 @@ impl Book {
             GenerationStatus::Pending | GenerationStatus::Generating => {
                 inbox.open.insert(key.into());
             }
-            _ => _ = inbox.open.remove(key),
+            _ => {
+                inbox.open.remove(key);
+                self.setbacks.remove(key);
+            }
         }
     }
 }

@@ -107,6 +107,11 @@ impl Ledger {
         }
     }
 
+    /// What was read.
+    pub(crate) const fn book(&self) -> &Book {
+        &self.book
+    }
+
     /// How far it was read, and in which life of the stream.
     pub(crate) const fn place(&self) -> Option<(Offset, Incarnation)> {
         self.next

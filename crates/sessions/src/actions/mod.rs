@@ -11,6 +11,7 @@ mod door;
 mod error;
 mod ledger;
 mod pass;
+mod runners;
 
 use std::{fmt, sync::Arc};
 

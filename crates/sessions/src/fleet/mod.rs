@@ -3,23 +3,37 @@
 //! It looks at every session when it starts, and at each one whose stream moves; where something
 //! waits to be answered, or was begun and not ended, it starts an agent. An agent that has had
 //! nothing to do for a while is ended. One that fails is started again, later each time. One that
-//! only waits for somebody else gives its turn away, and takes it again when it goes on.
+//! idles or waits for others gives its turn away, and takes it again when it goes on. One that
+//! another supervisor runs is left to it for as long as its lease holds.
+//!
+//! Reading order: `machine` decides, `owner` carries out; `facts` is all that is asked of a session,
+//! `candidates` which sessions are asked; `job` is a look or an agent under way.
 
+mod candidates;
+mod facts;
 mod job;
+mod machine;
 mod owner;
-mod shelf;
+
+pub(crate) use self::facts::{RunnerFacts, Waiting};
 
 use std::{fmt, future::Future, sync::Arc, time::Duration};
 
-use agent::{AgentError, RunningAgent};
+use agent::{AgentError, Home, Lease, RunningAgent};
 use log::{Answer, Log, WatchError};
 use sys::{Cancellation, Canceller, Sys, Task};
 
-use self::owner::Owner;
+use self::{
+    candidates::{AllSessions, Candidates},
+    facts::Sessions,
+    owner::Owner,
+};
 use crate::{
     SessionId,
     actions::Ledgers,
-    caps::{AGENT_IDLE_DEFAULT, AGENTS_RUNNING_DEFAULT, AGENTS_WAITING_DEFAULT},
+    caps::{
+        AGENT_IDLE_DEFAULT, AGENTS_RUNNING_DEFAULT, AGENTS_WAITING_DEFAULT, AGENTS_WARM_DEFAULT,
+    },
 };
 
 /// How a fleet runs its agents.
@@ -30,8 +44,17 @@ pub struct FleetSettings {
     pub running_max: usize,
     /// Agents that wait for somebody else, beside those; [`AGENTS_WAITING_DEFAULT`].
     pub waiting_max: usize,
+    /// Agents that have nothing to do, beside those; [`AGENTS_WARM_DEFAULT`].
+    pub warm_max: usize,
     /// How long an agent may have nothing to do; [`AGENT_IDLE_DEFAULT`].
     pub idle_max: Duration,
+    /// How long an agent may write nothing before supervisors elsewhere take it over: at least
+    /// three times as long as an append may take. [`agent::caps::LEASE_DEFAULT`].
+    pub lease: Duration,
+    /// Given if nothing else can have the log open at the same time: then agents of an earlier
+    /// opening are dead for sure, and go on at once. Without it they go on when their leases have
+    /// run out.
+    pub home: Option<Home>,
 }
 
 impl Default for FleetSettings {
@@ -39,7 +62,10 @@ impl Default for FleetSettings {
         Self {
             running_max: AGENTS_RUNNING_DEFAULT,
             waiting_max: AGENTS_WAITING_DEFAULT,
+            warm_max: AGENTS_WARM_DEFAULT,
             idle_max: AGENT_IDLE_DEFAULT,
+            lease: agent::caps::LEASE_DEFAULT,
+            home: None,
         }
     }
 }
@@ -58,19 +84,23 @@ pub(crate) struct Yard {
     pub(crate) log: Arc<dyn Log>,
     /// The agent's name.
     pub(crate) agent: String,
-    pub(crate) ledgers: Ledgers,
+    /// Tells this supervisor from others.
+    pub(crate) supervisor: String,
+    pub(crate) sessions: Box<dyn Sessions>,
+    pub(crate) candidates: Box<dyn Candidates>,
     pub(crate) settings: FleetSettings,
     pub(crate) start: Start,
     pub(crate) cancellation: Cancellation,
 }
 
 /// Starts the agent of a session.
-type Start =
-    Box<dyn Fn(SessionId) -> Answer<'static, Result<RunningAgent, AgentError>> + Send + Sync>;
+type Start = Box<
+    dyn Fn(SessionId, Lease) -> Answer<'static, Result<RunningAgent, AgentError>> + Send + Sync,
+>;
 
 impl Fleet {
     /// Runs the agent of this name in every session of `log` that has something for it; `start`
-    /// starts it in one.
+    /// starts it in one, with the [lease](agent::AgentBuilder::lease) that it is given.
     ///
     /// # Errors
     /// If the log cannot be watched.
@@ -79,7 +109,7 @@ impl Fleet {
         log: Arc<dyn Log>,
         agent: &str,
         settings: FleetSettings,
-        start: impl Fn(SessionId) -> F + Send + Sync + 'static,
+        start: impl Fn(SessionId, Lease) -> F + Send + Sync + 'static,
     ) -> Result<Self, WatchError>
     where
         F: Future<Output = Result<RunningAgent, AgentError>> + Send + 'static,
@@ -88,9 +118,11 @@ impl Fleet {
         let yard = Arc::new(Yard {
             sys: sys.clone(),
             agent: agent.to_owned(),
-            ledgers: Ledgers::new(log.clone()),
+            supervisor: format!("{:016x}", sys.chance.u64()),
+            sessions: Box::new(Ledgers::new(log.clone())),
+            candidates: Box::new(AllSessions(log.clone())),
             settings,
-            start: Box::new(move |session| Box::pin(start(session))),
+            start: Box::new(move |session, lease| Box::pin(start(session, lease))),
             cancellation,
             log,
         });
