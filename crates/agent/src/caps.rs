@@ -108,6 +108,11 @@ const _: () = assert!(DELETES_PER_APPEND_MAX * 1024 < wire::caps::APPEND_BYTES_M
 const _: () =
     assert!(CHUNKS_PER_APPEND_MAX * (6 * CHUNK_BYTES_MAX + 2048) < wire::caps::APPEND_BYTES_MAX);
 const _: () = assert!(HEARTBEATS_PER_LEASE >= 2 && RETRIES_PER_LEASE > HEARTBEATS_PER_LEASE);
+// An agent that is to stop waits for its tools, and writes nothing meanwhile.
+const _: () = assert!(
+    LEASE_DEFAULT.as_secs() / HEARTBEATS_PER_LEASE as u64 + TOOLS_PATIENCE.as_secs()
+        < LEASE_DEFAULT.as_secs()
+);
 const _: () = assert!(DRAIN_DURATION_DEFAULT.as_secs() < REQUEST_PATIENCE_DEFAULT.as_secs());
 const _: () = assert!(KEYS_PAUSE.as_secs() < KEYS_LIFE.as_secs());
 /// Appends of one agent that may be under way at a time.
@@ -126,6 +131,8 @@ pub const AGENT_TURNS_DEFAULT: u32 = 25;
 pub const MODEL_SILENCE_DEFAULT: Duration = Duration::from_mins(5);
 /// How often one step is begun without getting anywhere before its generation fails.
 pub const FAILURES_PER_STEP_MAX: u32 = 5;
+/// How long a runner may write nothing before others take it over, if nobody says.
+pub const LEASE_DEFAULT: Duration = Duration::from_secs(20);
 /// The wait before a model is asked again after it has failed; each further failure doubles it.
 pub const MODEL_PAUSE_FIRST: Duration = Duration::from_millis(500);
 /// The longest such wait.

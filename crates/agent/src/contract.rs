@@ -402,6 +402,7 @@ impl ToolCallRow for rows::ToolCall {
             is_background: call.is_background,
             attempt: 0,
             failures: 0,
+            deaths: 0,
             executor: None,
             lease_until: None,
             result: None,

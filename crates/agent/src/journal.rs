@@ -3,7 +3,7 @@
 //! Every append carries the producer `agent/{name}` and the epoch of the takeover. Whoever takes
 //! over writes with a higher one, and from then on nothing of the runner before is taken.
 
-use std::{future::Future, pin::Pin, sync::Arc};
+use std::{future::Future, pin::Pin, sync::Arc, time::Duration};
 
 use live::{Retry, Row};
 use log::{Append, AppendError, Log, Outcome};
@@ -51,7 +51,18 @@ pub(crate) struct Journal {
     producer: ProducerId,
     epoch: Epoch,
     seq: ProducerSeq,
+    /// When the last append was begun, by the monotonic clock.
+    appended_at: Duration,
     cancellation: Cancellation,
+}
+
+/// Whom an agent may be taken over from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Takeover {
+    /// From the runner that is there, whoever that is.
+    Any,
+    /// From the one that is known: if another has come since, it stays.
+    Known,
 }
 
 /// Rows that are written together, or not at all. Only if so many chunks are deleted that one
@@ -127,10 +138,12 @@ fn encode<R: Row>(row: &R) -> Result<(state::TypeName, state::Key, Json), String
 
 impl Journal {
     /// Takes an agent over from whoever ran it before; tells the transaction that says so. All
-    /// that others wrote as this agent stands before it.
+    /// that others wrote as this agent stands before it. If only a known runner may be taken over,
+    /// the row that comes back by the stream tells who did.
     pub(crate) async fn take_over(
         (log, address): (Arc<dyn Log>, Address),
         runner: &mut Runner,
+        takeover: Takeover,
         sys: &Sys,
         cancellation: Cancellation,
     ) -> Result<(Self, TxId), JournalError> {
@@ -139,8 +152,9 @@ impl Journal {
             JournalError::BadRow(format!("an agent cannot be called {:?}: {error}", runner.id))
         })?;
         let (epoch, seq) = (Epoch::new(runner.epoch), ProducerSeq::FIRST);
-        let sys = sys.clone();
-        let mut journal = Self { log, address, sys, producer, epoch, seq, cancellation };
+        let (sys, appended_at) = (sys.clone(), sys.clock.elapsed());
+        let mut journal =
+            Self { log, address, sys, producer, epoch, seq, appended_at, cancellation };
         loop {
             runner.epoch = journal.epoch.get() + 1;
             runner.claimed_at = now(&journal.sys);
@@ -154,6 +168,14 @@ impl Journal {
             let txid = journal.txid()?;
             match journal.append(writes)?.await {
                 Ok(()) => return Ok((journal, txid)),
+                Err(JournalError::TakenOver { epoch })
+                    if takeover == Takeover::Known && epoch == runner.epoch =>
+                {
+                    return Ok((journal, txid));
+                }
+                Err(error @ JournalError::TakenOver { .. }) if takeover == Takeover::Known => {
+                    return Err(error);
+                }
                 Err(JournalError::TakenOver { epoch }) if epoch >= INTEGER_MAX => {
                     let why = format!("somebody has claimed the last epoch there is, {epoch}");
                     return Err(JournalError::Stream(why));
@@ -189,6 +211,16 @@ impl Journal {
         }))
     }
 
+    /// When it last began to write, by the monotonic clock.
+    pub(crate) const fn appended_at(&self) -> Duration {
+        self.appended_at
+    }
+
+    /// How much it has written.
+    pub(crate) fn appends(&self) -> u64 {
+        self.seq.get()
+    }
+
     fn append_one(&mut self, drafts: Vec<Drafted>) -> Result<Flight, JournalError> {
         let drafts: Result<Vec<_>, _> = drafts.into_iter().collect();
         let drafts = drafts.map_err(JournalError::BadRow)?;
@@ -196,6 +228,7 @@ impl Journal {
         let messages = messages.map_err(|error| JournalError::BadRow(error.to_string()))?;
         let producer = Producer { id: self.producer.clone(), epoch: self.epoch, seq: self.seq };
         self.seq = self.seq.next();
+        self.appended_at = self.sys.clock.elapsed();
         let (log, address) = (Arc::clone(&self.log), self.address.clone());
         let (sys, cancellation) = (self.sys.clone(), self.cancellation.clone());
         Ok(Box::pin(

@@ -64,6 +64,7 @@ mod foreman;
 mod generator;
 mod holds;
 mod journal;
+mod lease;
 pub mod lifecycle;
 pub mod rows;
 pub mod session;
@@ -84,6 +85,7 @@ pub use executor::{BadExecutor, LatePolicy, ToolExecutor, ToolExecutorBuilder};
 pub use generator::{GenerationContext, Generator, GeneratorBuilder};
 pub use holds::oldest_open;
 pub use journal::JournalError;
+pub use lease::{Home, Lease};
 pub use stream::{
     StreamEnd, StreamError, StreamTo, Streamed, end_chunks, stream_to_collection, text_of,
 };

@@ -44,13 +44,42 @@ pub const AGENTS_RUNNING_DEFAULT: usize = 256;
 /// elsewhere, if nobody says. They have no turn. If there are more, the one that has waited for
 /// longest is ended, and started again when its session moves.
 pub const AGENTS_WAITING_DEFAULT: usize = 4_096;
+/// Agents of one process that have nothing to do and are kept for the next message, if nobody says.
+/// They have no turn. If there are more, the one that has idled for longest is ended.
+pub const AGENTS_WARM_DEFAULT: usize = 256;
 /// How long an agent that was ended with its work undone is left alone if its session does not
 /// move; each time after that twice as long.
 pub const SHELF_PAUSE_FIRST: Duration = Duration::from_mins(10);
 /// And it grows no further than this.
 pub const SHELF_PAUSE_MAX: Duration = Duration::from_hours(24);
-/// Sessions that are left alone so; those beyond are looked at when all sessions are.
-pub const SHELVED_MAX: usize = 100_000;
+/// Sessions that are known to have work, or to be left alone; of those beyond the ones that are
+/// left alone are forgotten, and found again when all sessions are gone through.
+pub const SESSIONS_KNOWN_MAX: usize = 100_000;
+/// Sessions of which it is remembered where they were seen at rest; those beyond are looked at again
+/// when all sessions are gone through.
+pub const RESTED_MAX: usize = 100_000;
+/// Sessions that a supervisor looks at at a time.
+pub const LOOKS_MAX: usize = 64;
+/// How soon a session is looked at again whose runner holds a lease, and writes.
+pub const LEASED_LOOK_PAUSE: Duration = Duration::from_millis(500);
+/// The longest lease of a runner that is respected.
+pub const LEASE_MAX: Duration = Duration::from_mins(5);
+/// How often the wall clock is looked at, while something waits for a time that it shows.
+pub const WALL_CLOCK_PAUSE: Duration = Duration::from_mins(1);
+/// Deaths of the process under a session, without progress, after which it is a suspect.
+pub const DEATHS_BEFORE_QUARANTINE: u32 = 3;
+/// Suspects that run together in quarantine; a quarter of it after each further death.
+pub const QUARANTINE_GROUP_MAX: usize = 64;
+/// How long suspects wait for more of them, so that they run together.
+pub const QUARANTINE_GATHERING: Duration = Duration::from_secs(1);
+/// How long suspects wait for others to come to their end, while others are started.
+pub const QUARANTINE_PATIENCE: Duration = Duration::from_secs(10);
+/// And how much longer while none is started; then those that still work are ended in peace.
+pub const QUARANTINE_DRAIN: Duration = Duration::from_secs(30);
+/// How long a suspect may be alone without progress; each further death doubles it.
+pub const PROBATION_FIRST: Duration = Duration::from_secs(30);
+/// And it grows no further than this.
+pub const PROBATION_MAX: Duration = Duration::from_mins(10);
 /// What jobs tell their owner that it has not heard yet.
 pub const JOB_NEWS_WAITING_MAX: usize = 64;
 /// Sessions that may wait for a turn; if there are more, all sessions are looked at again later.

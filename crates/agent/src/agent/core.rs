@@ -5,8 +5,13 @@ use std::{sync::Arc, time::Duration};
 use chat::{Model, machine::Plan};
 use sys::Sys;
 
-use crate::caps::{
-    FLUSH_PATIENCE, FLUSH_PATIENCE_ECONOMY, HISTORY_BYTES_DEFAULT, HISTORY_MESSAGES_DEFAULT,
+use crate::{
+    caps::{
+        FLUSH_PATIENCE, FLUSH_PATIENCE_ECONOMY, HISTORY_BYTES_DEFAULT, HISTORY_MESSAGES_DEFAULT,
+        LEASE_DEFAULT,
+    },
+    lease::{Home, Lease},
+    rows::Runner,
 };
 
 /// How soon what a model says is written down.
@@ -82,6 +87,10 @@ pub(super) struct Core {
     pub(super) tools_parallel: usize,
     /// What the keys of calls begin with: which life of the stream this is.
     pub(super) incarnation: u64,
+    /// On what terms a supervisor lets it run, if one does.
+    pub(super) lease: Option<Lease>,
+    /// The opening of an exclusive log that it runs in, if it is one.
+    pub(super) home: Option<Home>,
 }
 
 impl Core {
@@ -94,6 +103,23 @@ impl Core {
 
     pub(super) const fn flushes_at_once(&self) -> bool {
         matches!(self.flush, Flush::Adaptive)
+    }
+
+    /// The row that claims the agent after this takeover.
+    pub(super) fn runner_after(&self, epoch: u64) -> Runner {
+        let lease = self.lease.as_ref();
+        let duration = lease.map_or(LEASE_DEFAULT, |lease| lease.duration);
+        Runner {
+            id: self.name.clone(),
+            runner: self.runner.clone(),
+            epoch,
+            incarnation: self.incarnation,
+            supervisor: lease.map(|lease| lease.supervisor.clone()),
+            home: self.home.map(|home| home.to_string()),
+            lease_ms: u64::try_from(duration.as_millis()).ok(),
+            is_shared: lease.is_some_and(|lease| !lease.is_alone),
+            ..Runner::default()
+        }
     }
 
     /// The key of a call: the same in every attempt and every process.

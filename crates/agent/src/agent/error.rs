@@ -53,6 +53,15 @@ impl AgentError {
         matches!(self, Self::Journal(JournalError::TakenOver { .. }))
     }
 
+    /// The takeover by which another runner does its work now, if one does.
+    #[must_use]
+    pub const fn taken_over_by(&self) -> Option<u64> {
+        match self {
+            Self::Journal(JournalError::TakenOver { epoch }) => Some(*epoch),
+            _ => None,
+        }
+    }
+
     /// Whether starting it again may fare better.
     #[must_use]
     pub const fn is_retryable(&self) -> bool {

@@ -19,13 +19,14 @@ use super::{
     core::Core,
     news::News,
     past::{Last, Past, chunks_of, request_in, runner_of, weight},
-    recovery::Left,
+    pulse::{Pulse, PulseHandle},
+    recovery::{Left, Parting},
     work::{Halt, Notes, Work},
 };
 use crate::{
     caps::{INBOX_BATCH_MAX, TAKEOVER_PATIENCE},
     conversation::{Calls, message_of},
-    journal::{Journal, JournalError, Writes},
+    journal::{Journal, JournalError, Takeover, Writes},
     rows::{self, Generation, GenerationStatus, Message, Runner, now},
     session::Sessions,
     stream::Chunker,
@@ -38,9 +39,9 @@ pub(super) struct Life {
     address: Address,
     db: StreamDb,
     journal: Journal,
-    runner: Runner,
-    /// Whether the runner before stopped in peace.
-    was_released: bool,
+    pulse: Pulse,
+    /// How the runner before has ended.
+    parting: Parting,
     /// Whether the runner before worked in the stream that this one was forked from.
     was_forked: bool,
     news: News,
@@ -63,7 +64,7 @@ impl Life {
         (sessions, address): (&Sessions, Address),
         cancellation: Cancellation,
         activity: watch::Sender<Activity>,
-    ) -> Result<Self, AgentError> {
+    ) -> Result<(Self, PulseHandle), AgentError> {
         let unreadable = |error: &dyn std::fmt::Display| AgentError::Unreadable(error.to_string());
         let log = Arc::clone(sessions.log());
         let opened = opened(sessions, &address, &core.name).await;
@@ -72,19 +73,22 @@ impl Life {
         let db = since.iter().fold(db, |db, since| db.since(*since));
         let db = db.open().map_err(|error| unreadable(&error))?;
         db.ready().await.map_err(|error| unreadable(&error))?;
-        let mut runner = Runner {
-            id: core.name.clone(),
-            runner: core.runner.clone(),
-            // What is no epoch was not written by a runner; the log knows the true one.
-            epoch: before.as_ref().map_or(0, |before| before.epoch % wire::caps::INTEGER_MAX),
-            incarnation: core.incarnation,
-            claimed_at: String::new(),
-            released_at: None,
+        // What is no epoch was not written by a runner; the log knows the true one.
+        let epoch = before.as_ref().map_or(0, |before| before.epoch % wire::caps::INTEGER_MAX);
+        let takeover = match &core.lease {
+            Some(lease) if epoch > lease.after => {
+                return Err(JournalError::TakenOver { epoch }.into());
+            }
+            Some(_) => Takeover::Known,
+            None => Takeover::Any,
         };
+        let epoch = core.lease.as_ref().map_or(epoch, |lease| lease.after);
+        let mut runner = core.runner_after(epoch);
         let place = (Arc::clone(&log), address.clone());
         let journal = loop {
             let place = place.clone();
-            let taken = Journal::take_over(place, &mut runner, &core.sys, cancellation.clone());
+            let end = cancellation.clone();
+            let taken = Journal::take_over(place, &mut runner, takeover, &core.sys, end);
             let (journal, txid) = taken.await?;
             // The runner before may have written until just now.
             let read = db.await_txid(txid.as_str(), TAKEOVER_PATIENCE).await;
@@ -92,21 +96,26 @@ impl Life {
             // An append that is repeated cannot be told from that of a runner with the same idea.
             let now = runner_of(&db, &core.name).map_err(|error| unreadable(&error))?;
             match now {
-                Some(now) if now.epoch == runner.epoch && now.runner != runner.runner => {}
+                Some(now) if now.epoch == runner.epoch && now.runner != runner.runner => {
+                    if takeover == Takeover::Known {
+                        return Err(JournalError::TakenOver { epoch: now.epoch }.into());
+                    }
+                }
                 _ => break journal,
             }
         };
         let news = News::listen(&db, &core.name).map_err(|error| unreadable(&error))?;
         let was_forked = before.as_ref().is_some_and(|it| it.incarnation != core.incarnation);
-        let was_released = before.is_none_or(|it| it.released_at.is_some());
-        Ok(Self {
+        let parting = Parting::of(before.as_ref(), core.lease.as_ref());
+        let (pulse, handle) = Pulse::new(runner, core.lease.as_ref());
+        let life = Self {
             core,
             log,
             address,
             db,
             journal,
-            runner,
-            was_released,
+            pulse,
+            parting,
             was_forked,
             news,
             machine: None,
@@ -116,7 +125,8 @@ impl Life {
             weighed: (0, 0),
             cancellation,
             activity,
-        })
+        };
+        Ok((life, handle))
     }
 
     /// The session as this runner sees it.
@@ -158,9 +168,9 @@ impl Life {
 
     /// Says that what is left unfinished is no failure.
     async fn release(&mut self) -> Result<(), AgentError> {
-        self.runner.released_at = Some(now(&self.core.sys));
         let mut writes = Writes::default();
-        writes.update(&self.runner);
+        self.pulse.note_waiting(&self.activity, &self.db, &mut self.news);
+        self.pulse.release(&self.core.sys, &mut writes);
         // Nobody waits for a stream that cannot be reached.
         match self.journal.commit(writes).await {
             Ok(_) | Err(JournalError::Ended(_)) => Ok(()),
@@ -229,6 +239,8 @@ impl Life {
             journal: &mut self.journal,
             machine,
             news: &mut self.news,
+            pulse: &mut self.pulse,
+            db: &self.db,
             cancellation: &self.cancellation,
             generation,
             step: None,
@@ -325,7 +337,7 @@ impl Life {
         // What a compaction forgot was before this attempt.
         let next_chunk = found.next.max(first);
         let dead = found.last;
-        let left = Left { dead, was_released: self.was_released, was_forked: self.was_forked };
+        let left = Left { dead, parting: self.parting, was_forked: self.was_forked };
         let plan = self.core.plan.clone();
         let mut work = self.work_on(generation, next_chunk);
         (work.written, work.request, work.said) = (found.count, request, said);
@@ -354,9 +366,9 @@ async fn opened(
         (None, Some((offset, life))) => {
             Since { life: life.get(), offset, position: offset.position }
         }
-        (None, None) => return Ok((head.runner, None)),
+        (None, None) => return Ok((head.runner.map(|runner| runner.row), None)),
     };
-    Ok((head.runner, Some(since)))
+    Ok((head.runner.map(|runner| runner.row), Some(since)))
 }
 
 /// Why an agent does not go on.

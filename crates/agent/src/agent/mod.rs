@@ -10,6 +10,7 @@ mod error;
 mod life;
 mod news;
 mod past;
+mod pulse;
 mod recovery;
 mod tools;
 mod turn;
@@ -24,13 +25,14 @@ use sys::{Cancellation, Canceller, Sys, Task, UnixMs};
 use tokio::sync::watch;
 use wire::Address;
 
-use self::{core::Core, life::Life};
+use self::{core::Core, life::Life, pulse::PulseHandle};
 pub use self::{
     core::{Flush, History, Partial},
     error::AgentError,
 };
 use crate::{
     caps::{AGENT_NAME_BYTES_MAX, AGENT_TURNS_DEFAULT, MODEL_SILENCE_DEFAULT},
+    lease::{Home, Lease},
     rows::{Generation, Message},
     session::Sessions,
 };
@@ -90,6 +92,8 @@ impl Agent {
             silence_max: MODEL_SILENCE_DEFAULT,
             time_max: None,
             tools_parallel: chat::caps::TOOLS_PARALLEL_DEFAULT,
+            lease: None,
+            home: None,
         }
     }
 }
@@ -110,6 +114,8 @@ pub struct AgentBuilder {
     silence_max: Duration,
     time_max: Option<Duration>,
     tools_parallel: usize,
+    lease: Option<Lease>,
+    home: Option<Home>,
 }
 
 impl AgentBuilder {
@@ -187,6 +193,19 @@ impl AgentBuilder {
         self
     }
 
+    /// On what terms a supervisor lets it run. Without one, it takes over from whoever runs it.
+    pub fn lease(mut self, lease: Lease) -> Self {
+        self.lease = Some(lease);
+        self
+    }
+
+    /// The opening of an exclusive log that it runs in, if no lease tells: a supervisor of a later
+    /// opening takes over from it at once.
+    pub const fn home(mut self, home: Home) -> Self {
+        self.home = Some(home);
+        self
+    }
+
     /// The session it works in: a stream of JSON messages, which must exist.
     pub fn session(self, log: Arc<dyn Log>, stream: impl Into<Address>) -> SessionAgent {
         SessionAgent { builder: self, log, address: stream.into(), sessions: None }
@@ -223,10 +242,11 @@ impl SessionAgent {
         let (activity, watched) = watch::channel(Activity::Busy);
         let name = core.name.clone();
         let sessions = sessions.unwrap_or_else(|| Sessions::new(sys, log));
-        let life = Life::begin(core, (&sessions, address), cancellation, activity).await?;
+        let begun = Life::begin(core, (&sessions, address), cancellation, activity).await?;
+        let (life, pulse) = begun;
         let db = life.db();
         let task = sys.spawn.task("agent", life.run());
-        Ok(RunningAgent { name, db, canceller, activity: watched, task })
+        Ok(RunningAgent { name, db, canceller, activity: watched, pulse, task })
     }
 }
 
@@ -250,6 +270,7 @@ impl AgentBuilder {
             strategy: self.strategy,
             output: None,
         };
+        let lease = self.lease.filter(|lease| lease.agent == name);
         Ok(Core {
             sys: sys.clone(),
             runner: format!("{name}/{:016x}", sys.chance.u64()),
@@ -263,6 +284,8 @@ impl AgentBuilder {
             time_max: self.time_max,
             tools_parallel: self.tools_parallel,
             incarnation,
+            home: lease.as_ref().map_or(self.home, |lease| lease.home),
+            lease,
         })
     }
 }
@@ -293,6 +316,7 @@ pub struct RunningAgent {
     db: StreamDb,
     canceller: Canceller,
     activity: watch::Receiver<Activity>,
+    pulse: PulseHandle,
     task: Task,
 }
 
@@ -324,6 +348,16 @@ impl RunningAgent {
             // Its task is gone without a word.
             Err(_) => Activity::Ended(None),
         }
+    }
+
+    /// Others work beside it from here on: its death with the process is not held against it.
+    pub fn share(&self) {
+        self.pulse.share();
+    }
+
+    /// Waits until it need not be alone any more: it has made progress, and that is written down.
+    pub async fn shared(&self) {
+        self.pulse.shared().await;
     }
 
     /// Waits until it has something under way, or has ended.

@@ -16,7 +16,8 @@ use crate::{
     caps::FAILURES_PER_STEP_MAX,
     conversation::{answer_of, call_id_of, put_answer},
     journal::{JournalError, Writes},
-    rows::{CallStatus, CancelledBy, Effect, StepStatus, ToolCall, now},
+    lease::Lease,
+    rows::{CallStatus, CancelledBy, Effect, Runner, StepStatus, ToolCall, now},
     stream::Chunker,
 };
 
@@ -24,10 +25,36 @@ use crate::{
 pub(super) struct Left {
     /// Chunks of an attempt that died, first to last.
     pub(super) dead: Vec<u64>,
-    /// Whether it stopped in peace.
-    pub(super) was_released: bool,
+    /// How it has ended.
+    pub(super) parting: Parting,
     /// Whether it worked in the stream that this one was forked from.
     pub(super) was_forked: bool,
+}
+
+/// How an attempt has ended that came to no end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Parting {
+    /// Its runner stopped in peace.
+    Released,
+    /// It failed, or its process ended while nothing else worked in it.
+    Failed,
+    /// Its process ended while others worked in it, too: any of them may have ended it.
+    Died,
+}
+
+impl Parting {
+    /// How the runner before has ended.
+    pub(super) fn of(before: Option<&Runner>, lease: Option<&Lease>) -> Self {
+        let Some(before) = before.filter(|it| it.released_at.is_none()) else {
+            return Self::Released;
+        };
+        let same = lease.is_some_and(|it| before.supervisor.as_ref() == Some(&it.supervisor));
+        match before.is_shared && !same {
+            true => Self::Died,
+            // Its supervisor lives, so its process has not ended.
+            false => Self::Failed,
+        }
+    }
 }
 
 impl Work<'_> {
@@ -68,16 +95,17 @@ impl Work<'_> {
         match &step {
             Step::CallModel(_) if is_asking => {
                 let failures = self.step.as_ref().map_or(0, |step| step.failures);
-                let is_worn_out = !left.was_released && failures + 1 >= FAILURES_PER_STEP_MAX;
+                let is_worn_out =
+                    left.parting == Parting::Failed && failures + 1 >= FAILURES_PER_STEP_MAX;
                 if is_worn_out || left.was_forked {
                     return self.end_dead_attempt(left).await;
                 }
-                self.begin_attempt(!left.was_released, &left.dead, &mut writes);
+                self.begin_attempt(left.parting, &left.dead, &mut writes);
             }
             Step::CallTools(_) | Step::AwaitClientTools(_) if left.was_forked => {
                 return self.cancel_calls(forked()).await;
             }
-            Step::CallTools(_) => self.begin_calls_again(left.was_released, &mut writes)?,
+            Step::CallTools(_) => self.begin_calls_again(left.parting, &mut writes)?,
             _ => {}
         }
         if !writes.is_empty() {
@@ -100,7 +128,9 @@ impl Work<'_> {
                 self.cancelled = Some(cancelled);
                 Input::Cancel { reason }
             }
-            false => Input::ModelFailed(self.worn_out("the process ended")),
+            false => {
+                Input::ModelFailed(self.worn_out("the process ended while nothing else ran in it"))
+            }
         };
         let (next, flight) = self.end_turn(input)?;
         flight.await?;
@@ -110,7 +140,7 @@ impl Work<'_> {
     /// Calls whose runner is gone: what may run again does, what must not is parked.
     fn begin_calls_again(
         &mut self,
-        was_released: bool,
+        parting: Parting,
         writes: &mut Writes,
     ) -> Result<(), JournalError> {
         let (runner, now) = (self.core.runner.clone(), now(&self.core.sys));
@@ -119,14 +149,15 @@ impl Work<'_> {
         let open: Vec<_> = open.map(|(call_id, _)| call_id.clone()).collect();
         for call_id in open {
             let Some(row) = self.calls.get_mut(&call_id) else { continue };
-            row.failures += u32::from(!was_released);
+            row.failures += u32::from(parting == Parting::Failed);
+            row.deaths += u32::from(parting == Parting::Died);
             if row.effect == Effect::Once {
                 row.status = CallStatus::Parked;
                 row.updated_at.clone_from(&now);
-            } else if row.failures < FAILURES_PER_STEP_MAX {
+            } else if parting != Parting::Failed || row.failures < FAILURES_PER_STEP_MAX {
                 begin_again(row, &runner, &now);
             } else {
-                let why = format!("the process ended {} times while this ran", row.failures);
+                let why = format!("the process ended {} times while this ran alone", row.failures);
                 let content = Content::Text(why);
                 let call_id = call_id.as_str().into();
                 let answer = ToolResult { call_id, content, end: CallEnd::Failed };

@@ -76,11 +76,18 @@ impl Work<'_> {
             let next = tokio::select! {
                 biased;
                 () = self.cancellation.cancelled() => return self.leave(batch).await,
-                signal = self.news.next() => self.take_signal(signal).await?,
+                signal = self.news.next() => {
+                    self.pulse.stirred();
+                    self.take_signal(signal).await?
+                }
                 Some((call_id, result)) = batch.running.next(), if !batch.running.is_empty() => {
                     self.answer(&call_id, &result).await?
                 }
                 () = clock.sleep(wait) => self.give_up_on_others(&batch.since).await?,
+                () = self.pulse.due(self.journal, &clock) => match self.beat().await? {
+                    Some(signal) => self.take_signal(signal).await?,
+                    None => None,
+                },
             };
             if let Some(next) = next {
                 return Ok(next);
@@ -158,6 +165,7 @@ impl Work<'_> {
         let Some(row) = self.calls.get_mut(call_id) else { return Ok(()) };
         put_answer(row, &result, &now);
         writes.update(row);
+        self.pulse.progress(writes);
         self.feed_answer(result)
     }
 

@@ -9,7 +9,10 @@ use chat::{
 use futures_util::{StreamExt as _, stream::FuturesOrdered};
 use sys::{Cancellation, UnixMs};
 
-use super::work::{Cancelled, Halt, Work};
+use super::{
+    recovery::Parting,
+    work::{Cancelled, Halt, Work},
+};
 use crate::{
     caps::{
         AGENT_TURN_BYTES_MAX, FAILURES_PER_STEP_MAX, FLIGHTS_MAX, MODEL_PAUSE_FIRST,
@@ -93,7 +96,7 @@ impl Work<'_> {
             flight.await?;
             return Ok(next);
         }
-        self.begin_attempt(true, &[], &mut writes);
+        self.begin_attempt(Parting::Failed, &[], &mut writes);
         self.journal.commit(writes).await?;
         Ok(self.machine.next_step())
     }
@@ -109,6 +112,9 @@ impl Work<'_> {
                 () = self.cancellation.cancelled() => return Err(Halt::Stopped),
                 _ = self.news.next() => {}
                 () = self.core.sys.clock.sleep_until(until) => return Ok(None),
+                () = self.pulse.due(self.journal, &self.core.sys.clock) => {
+                    self.beat().await?;
+                }
             }
         }
     }
@@ -156,6 +162,13 @@ impl Work<'_> {
             if self.is_due(&pending, flights, now) {
                 self.flush(&mut pending, flights)?;
             }
+            if flights.len() < FLIGHTS_MAX && self.pulse.is_due(self.journal, &clock) {
+                let mut writes = Writes::default();
+                // It works, so there is nothing to take into account.
+                let _ = self.pulse.note_waiting(self.activity, self.db, self.news);
+                self.pulse.beat(self.journal, &mut writes);
+                flights.push_back(self.journal.append(writes)?);
+            }
             let wake_at = self.wake_at(&pending, flights, heard_at);
             tokio::select! {
                 biased;
@@ -170,6 +183,7 @@ impl Work<'_> {
                         return Ok(Heard::Failed(error));
                     }
                 }
+                () = self.pulse.due(self.journal, &clock), if flights.len() < FLIGHTS_MAX => {}
                 () = clock.sleep(wake_at.saturating_sub(now)) => {
                     if clock.elapsed() >= heard_at + self.core.silence_max {
                         return Ok(Heard::Failed(self.silent()));

@@ -15,13 +15,16 @@ use chat::{
     agui::Event,
     machine::{Input, Machine, Step},
 };
+use live::StreamDb;
 use sys::{Cancellation, UnixMs};
 use tokio::sync::watch;
 
 use super::{
     Activity,
     core::Core,
-    news::News,
+    news::{News, Signal},
+    pulse::Pulse,
+    recovery::Parting,
     tools::{patience, told_since},
 };
 use crate::{
@@ -40,6 +43,8 @@ pub(super) struct Work<'a> {
     pub(super) journal: &'a mut Journal,
     pub(super) machine: &'a mut Machine,
     pub(super) news: &'a mut News,
+    pub(super) pulse: &'a mut Pulse,
+    pub(super) db: &'a StreamDb,
     pub(super) cancellation: &'a Cancellation,
     pub(super) generation: Generation,
     /// The model call that is under way, or was last.
@@ -124,6 +129,7 @@ impl Work<'_> {
             status: StepStatus::Started,
             attempt: 1,
             failures: 0,
+            deaths: 0,
             first_chunk: self.flushed,
             model: None,
             stop: None,
@@ -138,13 +144,14 @@ impl Work<'_> {
     }
 
     /// The same step once more: what the attempt before has said was never said.
-    pub(super) fn begin_attempt(&mut self, is_failure: bool, dead: &[u64], writes: &mut Writes) {
+    pub(super) fn begin_attempt(&mut self, parting: Parting, dead: &[u64], writes: &mut Writes) {
         self.delete_chunks(dead.iter().rev().copied(), writes);
         self.chunker = Chunker::new(&self.generation.id, self.flushed);
         let (flushed, started_at) = (self.flushed, now(&self.core.sys));
         let Some(step) = &mut self.step else { return };
         step.attempt += 1;
-        step.failures += u32::from(is_failure);
+        step.failures += u32::from(parting == Parting::Failed);
+        step.deaths += u32::from(parting == Parting::Died);
         step.first_chunk = flushed;
         step.started_at = started_at;
         writes.update(step);
@@ -243,6 +250,9 @@ impl Work<'_> {
             step.usage = notes.usage.and_then(|usage| serde_json::to_value(usage).ok());
             writes.update(step);
         }
+        if status == StepStatus::Completed {
+            self.pulse.progress(&mut writes);
+        }
         let next = self.advance(&mut writes);
         Ok((next, self.journal.append(writes)?))
     }
@@ -316,6 +326,7 @@ impl Work<'_> {
             is_background: false,
             attempt: u32::from(is_here),
             failures: 0,
+            deaths: 0,
             executor: is_here.then(|| self.core.runner.clone()),
             lease_until: None,
             result: None,
@@ -345,6 +356,7 @@ impl Work<'_> {
     /// Says what the agent is doing: it works, or it only waits for calls that others make or
     /// decide on.
     pub(super) fn tell_activity(&self) {
+        self.pulse.written();
         let is_open = |row: &&ToolCall| !row.status.is_terminal();
         let runs_here = |row: &ToolCall| row.status == CallStatus::Executing && self.is_ours(row);
         let mut open = self.calls.values().filter(is_open).peekable();
@@ -358,6 +370,15 @@ impl Work<'_> {
             *before = doing;
             is_new
         });
+    }
+
+    /// Renews the lease of this runner; tells of what has come meanwhile.
+    pub(super) async fn beat(&mut self) -> Result<Option<Signal>, JournalError> {
+        let signal = self.pulse.note_waiting(self.activity, self.db, self.news);
+        let mut writes = Writes::default();
+        self.pulse.beat(self.journal, &mut writes);
+        self.journal.commit(writes).await?;
+        Ok(signal)
     }
 
     /// When it goes on at the latest, even if nobody answers.

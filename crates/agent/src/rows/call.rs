@@ -42,6 +42,9 @@ pub struct ToolCall {
     /// How many attempts before this one died.
     #[serde(default, skip_serializing_if = "super::is_zero")]
     pub failures: u32,
+    /// How many died with a process in which other agents worked: these are no failures.
+    #[serde(default, skip_serializing_if = "super::is_zero")]
+    pub deaths: u32,
     /// Who runs it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub executor: Option<String>,

@@ -95,6 +95,10 @@ pub struct Step {
     /// How many attempts before this one failed or died.
     #[serde(default, skip_serializing_if = "super::is_zero")]
     pub failures: u32,
+    /// How many died with a process in which other agents worked, and which they need not have
+    /// ended: these are no failures.
+    #[serde(default, skip_serializing_if = "super::is_zero")]
+    pub deaths: u32,
     /// The first chunk of this attempt.
     pub first_chunk: u64,
     /// The model that answered, as its provider calls it.

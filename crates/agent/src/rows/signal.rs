@@ -81,8 +81,9 @@ pub enum Decision {
     Fail,
 }
 
-/// Who runs an agent. Written by the runner that takes it over.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Row)]
+/// Who runs an agent. Written by the runner that takes it over, and again as a heartbeat if it has
+/// written nothing else for a while.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, Row)]
 #[row(name = "runner")]
 #[serde(rename_all = "camelCase")]
 pub struct Runner {
@@ -99,4 +100,22 @@ pub struct Runner {
     /// When it stopped in peace, so that what it left unfinished is no failure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub released_at: Option<String>,
+    /// The supervisor that started it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub supervisor: Option<String>,
+    /// Which opening of an exclusive log it runs in: in any other one it is dead.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub home: Option<String>,
+    /// For how many milliseconds it may write nothing before another runner takes over.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lease_ms: Option<u64>,
+    /// Whether other agents work in its process, so that it need not be what ends the process.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_shared: bool,
+    /// Set if it only waits for others: it has taken into account what stands before this position.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub read_up_to: Option<u64>,
+    /// When it goes on at the latest, if it only waits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waits_until: Option<String>,
 }

@@ -32,7 +32,7 @@ use wire::{Address, Offset, ReadFrom, StreamPath};
 use self::{ids::Run, index::Index};
 pub use self::{
     ids::{Entered, IdKey, Print},
-    state::{AgentHead, CallHead, LastGeneration, SessionState},
+    state::{AgentHead, CallHead, LastGeneration, RunnerHead, SessionState},
     window::Window,
 };
 use crate::caps::{SESSION_READ_BYTES, SESSIONS_OPEN_MAX, SNAPSHOT_IDS_MAX, SNAPSHOT_TAIL_BYTES};

@@ -18,7 +18,9 @@ use crate::{
         COMPACTION_GAIN_BYTES_MIN, COMPACTION_GAIN_SHARE, SESSION_AGENTS_MAX,
         SESSION_CALLS_ENDED_MAX, SESSION_CALLS_MAX, SESSION_UNREAD_MAX,
     },
-    rows::{CallStatus, Chunk, Generation, Message, Resolution, Runner, Stop, ToolCall},
+    rows::{
+        CallStatus, Chunk, Generation, Message, Resolution, Runner, Step, StepStatus, Stop, ToolCall,
+    },
 };
 
 /// What is open in a session, up to where it was read.
@@ -34,6 +36,9 @@ pub struct SessionState {
     ended: VecDeque<(String, CallStatus, u32)>,
     /// The last message that says more than who runs an agent.
     moved: Option<u64>,
+    /// The last row that an agent may wait for.
+    #[serde(default)]
+    stirred: Option<u64>,
     /// There were more agents than are kept here, so that any may have work.
     #[serde(default)]
     has_more_agents: bool,
@@ -50,17 +55,41 @@ pub struct SessionState {
 #[serde(rename_all = "camelCase")]
 pub struct AgentHead {
     /// Who runs it, or ran it last.
-    pub runner: Option<Runner>,
+    pub runner: Option<RunnerHead>,
     /// The generation that began last.
     pub last: Option<LastGeneration>,
-    /// Generations that have not ended, and where each began.
-    open: BTreeMap<String, u64>,
+    /// The last message that it wrote, and the takeover in which.
+    sign: Option<(u64, u64)>,
+    /// Generations that have not ended.
+    open: BTreeMap<String, OpenGeneration>,
     /// Messages for it that it has not read, by position.
     unread: BTreeMap<u64, String>,
     /// The last of those that are too many to be kept.
     unread_up_to: Option<u64>,
     /// How far it has read.
     read_up_to: Option<u64>,
+}
+
+/// Who runs an agent.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RunnerHead {
+    /// As it was written last.
+    pub row: Runner,
+    /// Where.
+    written: u64,
+}
+
+/// A generation that has not ended.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct OpenGeneration {
+    /// Where it began.
+    began: u64,
+    /// How often a process ended under what it has under way, beside others that worked.
+    deaths: u32,
+    /// How often that failed, or a process ended under it alone.
+    failures: u32,
 }
 
 /// The generation of an agent that began last.
@@ -100,6 +129,22 @@ impl AgentHead {
     #[must_use]
     pub fn has_work(&self) -> bool {
         !self.open.is_empty() || !self.unread.is_empty() || self.unread_up_to > self.read_up_to
+    }
+
+    /// The last message that its runner wrote, in this takeover: another one renews its lease.
+    #[must_use]
+    pub fn renewed(&self) -> Option<Position> {
+        let runner = self.runner.as_ref()?;
+        let (_, position) = self.sign.filter(|(epoch, _)| *epoch == runner.row.epoch)?;
+        Some(Position::new(position))
+    }
+
+    /// How often a process ended under what the agent has under way, beside others that worked; and
+    /// how often that failed.
+    #[must_use]
+    pub fn setbacks(&self) -> (u32, u32) {
+        let open = self.open.values().map(|open| (open.deaths, open.failures));
+        open.fold((0, 0), |(a, b), (c, d)| (a.max(c), b.max(d)))
     }
 
     /// The first position that the agent needs in order to go on: where its conversation begins, or
@@ -143,11 +188,21 @@ impl SessionState {
         Some(CallHead { status, attempt, is_decided: call.decided.contains(&attempt) })
     }
 
+    /// Whether the runner of an agent only waits for others, as it says: it has written nothing
+    /// since, and read all that it may wait for.
+    #[must_use]
+    pub fn is_waiting(&self, agent: &AgentHead) -> bool {
+        let Some(RunnerHead { row, written }) = &agent.runner else { return false };
+        let is_last = agent.renewed().is_none_or(|renewed| renewed.get() <= *written);
+        let has_read = |up_to: u64| self.stirred.is_none_or(|stirred| stirred < up_to);
+        row.read_up_to.is_some_and(|up_to| is_last && has_read(up_to))
+    }
+
     /// Where the oldest generation begins that has not ended.
     #[must_use]
     pub fn oldest_open(&self) -> Option<Position> {
         let open = self.agents.values().flat_map(|agent| agent.open.values());
-        open.min().copied().map(Position::new)
+        open.map(|open| open.began).min().map(Position::new)
     }
 
     /// Messages that were written, by people and agents.
@@ -189,6 +244,10 @@ impl SessionState {
                 self.moved = self.moved.max(Some(position.get()));
             }
             self.write(*position, write);
+            let past = write.past.as_ref().and_then(|past| past.txid.as_ref());
+            if let Some(txid) = past.or(tick.txid.as_ref()) {
+                self.sign(txid.as_str(), *position);
+            }
             ids.extend(entered(write).map(|(key, print)| (key, print, *position)));
         }
         ids
@@ -197,14 +256,22 @@ impl SessionState {
     fn write(&mut self, position: Position, write: &Write) {
         let (key, value) = (write.key.as_str(), write.value.as_ref());
         let made = write.past.as_ref().map_or(position, |past| past.inserted).get();
+        if [ToolCall::NAME, Stop::NAME, Resolution::NAME].contains(&write.type_name.as_str()) {
+            self.stirred = self.stirred.max(Some(position.get()));
+        }
         match write.type_name.as_str() {
             name if name == Message::NAME => self.message(key, made, write),
             name if name == Generation::NAME => self.generation(key, made, row(value)),
+            name if name == Step::NAME => {
+                let Some(row) = row::<Step>(value) else { return };
+                let is_open = row.status == StepStatus::Started;
+                self.set_back(&row.generation_id, is_open, (row.deaths, row.failures));
+            }
             name if name == ToolCall::NAME => self.tool_call(key, row(value)),
             name if name == Runner::NAME => {
-                let Some(runner) = row::<Runner>(value) else { return };
+                let row = row::<Runner>(value);
                 if let Some(agent) = self.head(key) {
-                    agent.runner = Some(runner);
+                    agent.runner = row.map(|row| RunnerHead { row, written: position.get() });
                 }
             }
             name if name == Resolution::NAME => {
@@ -219,6 +286,22 @@ impl SessionState {
                     value.map_or(0, |value| value.as_str().len() as u64) + CHUNK_HEADERS_BYTES;
             }
             _ => {}
+        }
+    }
+
+    /// Whatever an agent writes is a sign of life.
+    fn sign(&mut self, txid: &str, position: Position) {
+        let Some((agent, epoch)) = writer_of(txid) else { return };
+        if let Some(agent) = self.agents.get_mut(agent) {
+            agent.sign = agent.sign.max(Some((epoch, position.get())));
+        }
+    }
+
+    /// A step or a call of a generation has begun, or ended.
+    fn set_back(&mut self, generation: &str, is_open: bool, (deaths, failures): (u32, u32)) {
+        let open = self.agents.values_mut().find_map(|agent| agent.open.get_mut(generation));
+        if let Some(open) = open {
+            (open.deaths, open.failures) = if is_open { (deaths, failures) } else { (0, 0) };
         }
     }
 
@@ -267,7 +350,8 @@ impl SessionState {
         if row.status.is_terminal() {
             agent.open.remove(key);
         } else if agent.read_up_to < Some(row.read_up_to) {
-            agent.open.insert(key.to_owned(), made);
+            let began = OpenGeneration { began: made, ..OpenGeneration::default() };
+            agent.open.insert(key.to_owned(), began);
         }
         // What is older than the last one has ended before: a late write does not open it again.
         if agent.read_up_to < Some(row.read_up_to) {
@@ -286,6 +370,10 @@ impl SessionState {
             self.calls.remove(key);
             return;
         };
+        if let Some(generation) = &row.generation_id {
+            let is_open = !row.status.is_terminal();
+            self.set_back(generation, is_open, (row.deaths, row.failures));
+        }
         if row.status.is_terminal() {
             self.calls.remove(key);
             self.ended.push_back((key.to_owned(), row.status, row.attempt));
@@ -323,6 +411,13 @@ fn entered(write: &Write) -> Option<(IdKey, Print)> {
     let type_name = types.into_iter().find(|name| *name == write.type_name.as_str())?;
     let value: Value = write.value.as_ref()?.read().ok()?;
     Some((IdKey::of(type_name, write.key.as_str()), Print::of(value)))
+}
+
+/// The agent that wrote a transaction, and in which takeover.
+fn writer_of(txid: &str) -> Option<(&str, u64)> {
+    let (rest, _) = txid.strip_prefix("agent/")?.rsplit_once('.')?;
+    let (agent, epoch) = rest.rsplit_once('.')?;
+    Some((agent, u64::from_str_radix(epoch, 16).ok()?))
 }
 
 fn row<R: DeserializeOwned>(value: Option<&Json>) -> Option<R> {

@@ -389,7 +389,7 @@ async fn a_runner_row_of_the_last_epoch_is_an_error_in_words() {
         epoch: i64::MAX as u64,
         incarnation: 1,
         claimed_at: now(&session.sys),
-        released_at: None,
+        ..Runner::default()
     };
     session.insert(runner).await;
     let model = session.model([Turn::new().text("Fine.")]);

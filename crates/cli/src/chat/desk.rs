@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use agent::RunningAgent;
+use agent::{Home, RunningAgent};
 use client::Retry;
 use http::Method;
 use log::Log;
@@ -61,7 +61,9 @@ impl Desk {
         let about = choice.why.clone();
         let actions = Actions::for_agent(sys, log.clone(), AGENT);
         actions.create(session).await.map_err(Failure::refused)?;
-        let agent = session::start_agent(sys.clone(), log.clone(), choice, session.clone()).await;
+        // Only this process has the store open.
+        let agent = session::agent(choice).home(Home::draw(&sys.chance));
+        let agent = agent.session(log.clone(), session.path().clone()).start(sys).await;
         let place = Place::Here { actions, agent: agent.map_err(Failure::refused)? };
         Ok(Self { session: session.clone(), actor: person(), log, about, place })
     }

@@ -6,6 +6,7 @@ mod secret;
 
 use std::{cmp::Reverse, io, sync::Arc};
 
+use agent::Home;
 use log::{List, Log};
 use server::{Auth, Issuer, Server};
 use sessions::{Actions, Door, Fleet, FleetSettings, Pass, SessionId};
@@ -91,8 +92,15 @@ fn house(sys: &Sys, actions: Actions, issuer: Option<Arc<Issuer>>) -> House {
 /// Runs the agents of all sessions.
 fn launch(sys: &Sys, store: &Store, choice: Choice) -> Result<Fleet, Failure> {
     let (owned, log) = (sys.clone(), store.log());
-    let start = move |id| session::start_agent(owned.clone(), log.clone(), choice.clone(), id);
-    let fleet = Fleet::launch(sys, store.log(), AGENT, FleetSettings::default(), start);
+    let start = move |id: SessionId, lease| {
+        let (sys, agent) = (owned.clone(), session::agent(choice.clone()).lease(lease));
+        let agent = agent.session(log.clone(), id.path().clone());
+        async move { agent.start(&sys).await }
+    };
+    // Only this process has the store open.
+    let settings =
+        FleetSettings { home: Some(Home::draw(&sys.chance)), ..FleetSettings::default() };
+    let fleet = Fleet::launch(sys, store.log(), AGENT, settings, start);
     fleet.map_err(|error| Failure::about("sessions cannot be watched", error))
 }
 

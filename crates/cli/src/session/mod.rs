@@ -3,12 +3,7 @@
 mod choice;
 mod clock;
 
-use std::sync::Arc;
-
-use agent::{Agent, AgentError, RunningAgent};
-use log::Log;
-use sessions::SessionId;
-use sys::Sys;
+use agent::{Agent, AgentBuilder};
 
 pub(crate) use self::choice::Choice;
 
@@ -17,18 +12,7 @@ pub(crate) const AGENT: &str = "assistant";
 
 const INSTRUCTIONS: &str = "You are a helpful assistant. Answer briefly and in plain words.";
 
-/// Starts the agent of a session.
-pub(crate) async fn start_agent(
-    sys: Sys,
-    log: Arc<dyn Log>,
-    choice: Choice,
-    session: SessionId,
-) -> Result<RunningAgent, AgentError> {
-    Agent::builder(AGENT)
-        .instructions(INSTRUCTIONS)
-        .model(choice.model)
-        .tools(choice.tools)
-        .session(log, session.path().clone())
-        .start(&sys)
-        .await
+/// The agent of a session.
+pub(crate) fn agent(choice: Choice) -> AgentBuilder {
+    Agent::builder(AGENT).instructions(INSTRUCTIONS).model(choice.model).tools(choice.tools)
 }

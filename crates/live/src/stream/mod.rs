@@ -177,6 +177,12 @@ impl StreamDb {
         self.shared.seen.wait(txid, within, self.shared.db.sys()).await
     }
 
+    /// Everything before this is shown, and changes of it were told; none if nothing was read yet.
+    #[must_use]
+    pub fn reached(&self) -> Option<Offset> {
+        self.shared.seen.reached()
+    }
+
     /// How its outbox is doing, if it has one.
     #[must_use]
     pub fn outbox(&self) -> Option<watch::Receiver<OutboxStatus>> {

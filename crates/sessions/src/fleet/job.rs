@@ -1,159 +1,107 @@
-//! A job: one session, from the look at it until its agent rests.
+//! Jobs: the look at a session, and the agent of one while it runs.
 
-use agent::{Activity, AgentError, RunningAgent};
-use sys::{Cancellation, UnixMs};
+use agent::{Activity, AgentError, Lease, RunningAgent};
+use sys::Cancellation;
 use tokio::sync::mpsc;
-use wire::Position;
 
-use super::{Yard, shelf::Place};
-use crate::{SessionId, actions::ActionError};
-
-/// How a job went.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Rested {
-    /// There was nothing to do.
-    Idle,
-    /// There was, and it is done; look again, for something may have come meanwhile.
-    Worked,
-    /// There is, but not for us now: until the session moves from this place, or until then.
-    Shelved(Place, Option<UnixMs>),
-    /// It failed, and may fare better later.
-    Failed,
-    /// It failed, and will fail again; or somebody else does it.
-    GivenUp,
-}
-
-/// What a job says while it is under way.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Pace {
-    /// Its agent works.
-    Works,
-    /// Its agent only waits for somebody else.
-    Waits,
-}
+use super::{
+    Yard,
+    candidates::Candidates,
+    facts::{self, Facts, Place},
+    machine::{Ended, Event, Pace, Terms, Trouble},
+};
+use crate::SessionId;
 
 /// A job's ties to its owner.
 pub(super) struct Ties {
     /// Tells this job from others of its session.
     pub(super) number: u64,
-    pub(super) tell: mpsc::Sender<(SessionId, u64, Pace)>,
-    /// There are too many that wait, and this one has waited for longest.
-    pub(super) make_room: Cancellation,
+    pub(super) tell: mpsc::Sender<Event>,
+    /// It is to end its agent in peace.
+    pub(super) end: Cancellation,
+    /// Others work beside its agent from here on.
+    pub(super) share: Cancellation,
 }
 
-/// What a look at a session has shown.
-struct Look {
-    has_work: bool,
-    /// The last that happened in it.
-    moved: Option<Position>,
-    place: Option<Place>,
+/// Looks at a session.
+pub(super) async fn look(yard: &Yard, session: &SessionId) -> Result<Facts, Trouble> {
+    let looked = facts::look(&yard.sessions, session, &yard.agent).await;
+    looked.map_err(|error| {
+        tracing::warn!(%session, %error, "a session cannot be looked at");
+        if error.is_retryable() { Trouble::Passing } else { Trouble::Lasting }
+    })
 }
 
-/// How the company of an agent ended.
-enum Parted {
-    /// It had nothing to do, or is to end.
-    Rests,
-    /// It waits for somebody else, at the latest until then; this had happened when it began to.
-    Waits(Option<UnixMs>, Option<Position>),
+/// Does what is done for a session in which a look has found no work.
+pub(super) async fn rest(yard: &Yard, candidates: &Candidates, session: &SessionId, at: Place) {
+    yard.maintenance.rest(session).await;
+    // If that has moved it, the next look will find so.
+    candidates.rests(at).await;
 }
 
-/// Looks at a session, and runs its agent as long as there is something to do.
-pub(super) async fn run(yard: &Yard, session: &SessionId, ties: &Ties) -> Rested {
-    let before = match look(yard, session).await {
-        Ok(look) if look.has_work => look,
-        Ok(_) => {
-            yard.maintenance.rest(session).await;
-            return Rested::Idle;
-        }
-        Err(error) => return cannot_look(session, &error),
+/// Runs the agent of a session until it ends, or is to.
+pub(super) async fn run(yard: &Yard, session: &SessionId, terms: Terms, ties: &Ties) -> Ended {
+    let lease = Lease {
+        agent: yard.agent.clone(),
+        supervisor: yard.supervisor.clone(),
+        home: yard.settings.home,
+        duration: yard.settings.lease,
+        after: terms.after,
+        is_alone: terms.is_alone,
     };
-    let ran = match (yard.start)(session.clone()).await {
-        Ok(agent) => accompany(yard, session, agent, ties).await,
+    let ran = match (yard.start)(session.clone(), lease).await {
+        Ok(agent) => accompany(yard, session, agent, terms.is_alone, ties).await,
         Err(error) => Err(error),
     };
     match ran {
-        Ok(parted) => part(yard, session, &before, parted).await,
-        Err(error) if error.is_taken_over() => {
-            tracing::info!(%session, %error, "another runner has the agent of a session");
-            Rested::GivenUp
-        }
+        Ok(()) => Ended::Peace,
         Err(error) => {
+            if let Some(epoch) = error.taken_over_by() {
+                tracing::info!(%session, %error, "another runner has the agent of a session");
+                return Ended::TakenOver(epoch);
+            }
             tracing::warn!(%session, %error, "the agent of a session has failed");
-            if error.is_retryable() { Rested::Failed } else { Rested::GivenUp }
+            let is_passing = error.is_retryable();
+            Ended::Failed(if is_passing { Trouble::Passing } else { Trouble::Lasting })
         }
     }
 }
 
-/// What is to be done once an agent has ended in peace.
-async fn part(yard: &Yard, session: &SessionId, before: &Look, parted: Parted) -> Rested {
-    let after = match look(yard, session).await {
-        Ok(after) => after,
-        Err(error) => return cannot_look(session, &error),
-    };
-    match (parted, after.place) {
-        // Otherwise what it waits for may have come while it ended.
-        (Parted::Waits(until, moved), Some(place)) if after.has_work && after.moved == moved => {
-            Rested::Shelved(place, until)
-        }
-        // It was started for nothing, and would be again.
-        (Parted::Rests, Some(place)) if after.has_work && after.moved == before.moved => {
-            tracing::warn!(%session, "an agent finds nothing to do where something waits");
-            Rested::Shelved(place, None)
-        }
-        _ => Rested::Worked,
-    }
-}
-
-/// Stays with an agent until it has had nothing to do for a while, or is to make room.
+/// Stays with an agent, and tells what it does.
 async fn accompany(
     yard: &Yard,
     session: &SessionId,
     agent: RunningAgent,
+    is_alone: bool,
     ties: &Ties,
-) -> Result<Parted, AgentError> {
-    let (mut told, mut moved) = (Pace::Works, None);
+) -> Result<(), AgentError> {
+    let mut told = Pace::Works;
     let mut activity = agent.activity();
+    let mut is_shared = !is_alone;
     loop {
         let pace = match &activity {
             Activity::Ended(Some(error)) => return Err(error.clone()),
-            Activity::Ended(None) => return Ok(Parted::Rests),
+            Activity::Ended(None) => return Ok(()),
             Activity::Waiting { .. } => Pace::Waits,
+            Activity::Idle => Pace::Idles,
             _ => Pace::Works,
         };
-        let news = (session.clone(), ties.number, pace);
+        let paced = Event::Paced(session.clone(), ties.number, pace);
         tokio::select! {
             biased;
-            () = yard.cancellation.cancelled() => {
-                return agent.stop().await.map(|()| Parted::Rests);
-            }
+            () = yard.cancellation.cancelled() => return agent.stop().await,
+            () = ties.end.cancelled() => return agent.stop().await,
             // The owner is there for as long as there are jobs.
-            _ = ties.tell.send(news), if pace != told => {
-                told = pace;
-                if pace == Pace::Waits {
-                    moved = look(yard, session).await.ok().and_then(|look| look.moved);
-                }
+            _ = ties.tell.send(paced), if pace != told => told = pace,
+            () = ties.share.cancelled(), if !is_shared => {
+                is_shared = true;
+                agent.share();
+            }
+            () = agent.shared(), if !is_shared => {
+                is_shared = true;
+                let _ = ties.tell.send(Event::Shared(session.clone(), ties.number)).await;
             }
             next = agent.activity_after(&activity) => activity = next,
-            () = ties.make_room.cancelled(), if pace == Pace::Waits => {
-                let Activity::Waiting { until } = activity else { continue };
-                return agent.stop().await.map(|()| Parted::Waits(until, moved));
-            }
-            () = yard.sys.clock.sleep(yard.settings.idle_max), if activity == Activity::Idle => {
-                return agent.stop().await.map(|()| Parted::Rests);
-            }
         }
     }
-}
-
-async fn look(yard: &Yard, session: &SessionId) -> Result<Look, ActionError> {
-    let open = yard.sessions.of(session.path());
-    let mut open = open.lock().await;
-    let state = open.catch_up().await.map_err(|error| ActionError::reading(session, &error))?;
-    let (has_work, moved) = (state.has_work_for(&yard.agent), state.moved());
-    Ok(Look { has_work, moved, place: open.place() })
-}
-
-fn cannot_look(session: &SessionId, error: &ActionError) -> Rested {
-    tracing::warn!(%session, %error, "a session cannot be looked at");
-    if error.is_retryable() { Rested::Failed } else { Rested::GivenUp }
 }

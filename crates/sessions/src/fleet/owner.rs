@@ -1,94 +1,74 @@
-//! The owner of a fleet: knows which sessions are worked on, which wait, and which failed.
+//! The owner of a supervisor: tells the machine what happens, and carries out what it says.
 
-use std::{
-    collections::{BTreeMap, HashMap, HashSet, VecDeque},
-    sync::Arc,
-    time::Duration,
-};
+use std::{collections::HashMap, sync::Arc};
 
-use log::{List, Moved, Watch, WatchError};
-use sys::{Cancellation, Canceller, Task, UnixMs};
+use log::{Moved, Watch, WatchError};
+use sys::{Cancellation, Canceller, Task};
 use tokio::sync::{Semaphore, mpsc};
 use wire::StreamPath;
 
 use super::{
     Yard,
-    job::{self, Pace, Rested, Ties},
-    shelf::{Place, Shelf},
+    candidates::{CandidatePage, Candidates},
+    job::{self, Ties},
+    machine::{Command, Ended, Event, Identity, Limits, Machine, Now, Terms, Trouble},
 };
 use crate::{
     SessionId, TENANT,
-    caps::{FAILURE_PAUSE_FIRST, FAILURE_PAUSE_MAX, JOB_NEWS_WAITING_MAX, SESSIONS_WAITING_MAX},
+    caps::{
+        FAILURE_PAUSE_FIRST, JOB_NEWS_WAITING_MAX, LOOKS_MAX, SESSIONS_KNOWN_MAX,
+        SESSIONS_WAITING_MAX,
+    },
 };
 
-/// Decides who runs.
+/// Carries out what the machine says.
 pub(super) struct Owner {
     yard: Arc<Yard>,
+    machine: Machine,
     watch: Watch,
-    ends: mpsc::Receiver<(SessionId, Rested)>,
-    /// Each job has room for the one thing it tells.
-    tell_end: mpsc::Sender<(SessionId, Rested)>,
-    paces: mpsc::Receiver<(SessionId, u64, Pace)>,
-    tell_pace: mpsc::Sender<(SessionId, u64, Pace)>,
-    pauses: mpsc::Receiver<Paused>,
-    tell_pause: mpsc::Sender<Paused>,
-    waiting: VecDeque<SessionId>,
-    /// All of `waiting`.
-    is_waiting: HashSet<SessionId>,
-    running: HashMap<SessionId, Running>,
-    /// Those of `running` that wait for somebody else, the one that has for longest first.
-    idling: BTreeMap<u64, SessionId>,
-    /// Counts jobs, and how often they began to wait.
-    count: u64,
-    failures: HashMap<SessionId, Setback>,
-    shelf: Shelf,
-    /// Where to go on with looking at all sessions; none if that is done.
+    /// The one thing that each look and each job tells at its end; there is room for all.
+    ends: mpsc::Receiver<Event>,
+    tell_end: mpsc::Sender<Event>,
+    /// What jobs tell while they are under way.
+    news: mpsc::Receiver<Event>,
+    tell_news: mpsc::Sender<Event>,
+    pages: mpsc::Receiver<CandidatePage>,
+    tell_page: mpsc::Sender<CandidatePage>,
+    jobs: HashMap<SessionId, Job>,
+    /// Which sessions may have work; none before that is known.
+    candidates: Option<Arc<Candidates>>,
+    /// None if all candidates were gone through.
     survey: Option<Survey>,
 }
 
-/// How far all sessions were looked at.
-struct Survey {
-    after: Option<StreamPath>,
-}
-
-/// A job under way.
-struct Running {
-    /// Tells it from others of its session.
+/// An agent under way.
+struct Job {
     number: u64,
-    /// Whether the session has moved since.
-    is_dirty: bool,
-    /// Its place among those that wait for somebody else.
-    idling: Option<u64>,
-    make_room: Canceller,
+    end: Canceller,
+    share: Canceller,
     _task: Task,
 }
 
-/// Whose pause is over.
-enum Paused {
-    Failed(SessionId),
-    /// The one of this number.
-    Shelved(SessionId, u64),
-}
-
-/// What is remembered of a session whose agent failed.
+/// How far the candidates were gone through.
 #[derive(Default)]
-struct Setback {
-    count: u32,
-    /// Whether it waits for its pause to end, whatever happens.
-    is_pausing: bool,
+struct Survey {
+    after: Option<StreamPath>,
+    /// Whether the next page was asked for.
+    is_asked: bool,
+    /// Whether to begin again afterwards: more hints were lost meanwhile.
+    is_stale: bool,
 }
 
-/// Tells of the end of a job, however it ends.
+/// Tells of the end of a look or a job, however it ends.
 struct Report {
-    session: Option<SessionId>,
-    rested: Rested,
-    tell: mpsc::Sender<(SessionId, Rested)>,
+    event: Option<Event>,
+    tell: mpsc::Sender<Event>,
 }
 
 impl Drop for Report {
     fn drop(&mut self) {
-        if let Some(session) = self.session.take() {
-            let _ = self.tell.try_send((session, self.rested));
+        if let Some(event) = self.event.take() {
+            let _ = self.tell.try_send(event);
         }
     }
 }
@@ -96,250 +76,197 @@ impl Drop for Report {
 impl Owner {
     pub(super) fn new(yard: Arc<Yard>) -> Result<Self, WatchError> {
         let glob = format!("{TENANT}/sessions/*").parse().expect("the glob is a good one");
-        let watch = yard.log.watch(glob)?;
-        let (tell_end, ends) = mpsc::channel(jobs_max(&yard));
-        let (tell_pace, paces) = mpsc::channel(JOB_NEWS_WAITING_MAX);
-        let (tell_pause, pauses) = mpsc::channel(1);
+        let watch = yard.sessions.log().watch(glob)?;
+        let limits = limits(&yard);
+        let jobs_max = limits.running_max + limits.waiting_max + limits.warm_max;
+        let (tell_end, ends) = mpsc::channel(jobs_max + limits.looks_max);
+        let (tell_news, news) = mpsc::channel(JOB_NEWS_WAITING_MAX);
+        let (tell_page, pages) = mpsc::channel(1);
+        let identity = Identity {
+            supervisor: yard.supervisor.clone(),
+            home: yard.settings.home.map(|home| home.to_string()),
+        };
         Ok(Self {
+            machine: Machine::new(limits, identity),
             yard,
             watch,
             ends,
             tell_end,
-            paces,
-            tell_pace,
-            pauses,
-            tell_pause,
-            waiting: VecDeque::new(),
-            is_waiting: HashSet::new(),
-            running: HashMap::new(),
-            idling: BTreeMap::new(),
-            count: 0,
-            failures: HashMap::new(),
-            shelf: Shelf::default(),
-            survey: Some(Survey { after: None }),
+            news,
+            tell_news,
+            pages,
+            tell_page,
+            jobs: HashMap::new(),
+            candidates: None,
+            survey: Some(Survey::default()),
         })
     }
 
     pub(super) async fn run(mut self) {
         let yard = self.yard.clone();
+        let log = yard.sessions.log().clone();
+        let opened = Candidates::open(&yard.sys, log, &yard.agent);
+        self.candidates = tokio::select! {
+            () = yard.cancellation.cancelled() => return,
+            opened = opened => Some(Arc::new(opened)),
+        };
         loop {
-            self.start_waiting();
-            let may_survey = self.survey.is_some() && self.waiting.is_empty();
+            self.ask_for_candidates();
+            let tick = self.machine.next_tick(self.now());
             tokio::select! {
                 biased;
                 () = yard.cancellation.cancelled() => break,
-                Some((session, rested)) = self.ends.recv() => self.rested(session, rested),
-                Some((session, number, pace)) = self.paces.recv() => {
-                    self.paced(&session, number, pace);
-                }
-                Some(paused) = self.pauses.recv() => self.paused(paused),
+                Some(event) = self.ends.recv() => self.handle(event),
+                Some(event) = self.news.recv() => self.handle(event),
+                Some(page) = self.pages.recv() => self.take_candidates(page),
                 moved = self.watch.next() => match moved {
-                    Some(Moved::Stream(path, tail, life)) => self.moved(&path, (tail, life)),
-                    Some(Moved::Resync) => self.survey = Some(Survey { after: None }),
+                    Some(Moved::Stream(path, tail, life)) => {
+                        if let Some(session) = SessionId::of(&path) {
+                            self.handle(Event::Moved(session, (tail, life)));
+                        }
+                    }
+                    Some(Moved::Resync) => self.begin_survey(),
                     None => break,
                 },
-                () = async {}, if may_survey => self.survey().await,
-            }
-        }
-        while !self.running.is_empty() {
-            let Some((session, _)) = self.ends.recv().await else { return };
-            self.running.remove(&session);
-        }
-    }
-
-    /// Looks at the next page of sessions.
-    async fn survey(&mut self) {
-        let Some(survey) = self.survey.take() else { return };
-        let prefix = format!("{TENANT}/sessions/");
-        let page = self.yard.log.list(List { prefix, after: survey.after.clone(), limit: 0 }).await;
-        match page {
-            Ok(page) => {
-                for stream in &page.streams {
-                    self.moved(&stream.path, (stream.head.tail, stream.head.incarnation));
-                }
-                if let (None, Some(next)) = (&self.survey, page.next) {
-                    self.survey = Some(Survey { after: Some(next) });
-                }
-            }
-            Err(error) => {
-                tracing::warn!(%error, "the sessions cannot be listed; trying again");
-                self.yard.cancellation.rest(FAILURE_PAUSE_FIRST, &self.yard.sys).await;
-                self.survey = Some(survey);
-            }
-        }
-    }
-
-    fn moved(&mut self, path: &StreamPath, to: Place) {
-        let Some(session) = SessionId::of(path) else { return };
-        match self.running.get_mut(&session) {
-            Some(running) => running.is_dirty = true,
-            None if self.shelf.keeps(&session, to) => {}
-            None if self.failures.get(&session).is_some_and(|setback| setback.is_pausing) => {}
-            None => self.wait(session),
-        }
-    }
-
-    fn wait(&mut self, session: SessionId) {
-        if self.is_waiting.contains(&session) {
-            return;
-        }
-        if self.waiting.len() >= SESSIONS_WAITING_MAX {
-            // It is found again once there is room.
-            self.survey = Some(Survey { after: None });
-            return;
-        }
-        self.is_waiting.insert(session.clone());
-        self.waiting.push_back(session);
-    }
-
-    fn start_waiting(&mut self) {
-        while self.has_turn() {
-            let Some(session) = self.waiting.pop_front() else { return };
-            self.is_waiting.remove(&session);
-            let (yard, tell, id) = (self.yard.clone(), self.tell_end.clone(), session.clone());
-            let (make_room, asked) = Cancellation::new();
-            let number = self.next_number();
-            let ties = Ties { number, tell: self.tell_pace.clone(), make_room: asked };
-            let task = self.yard.sys.spawn.task("session", async move {
-                let session = Some(id.clone());
-                let mut report = Report { session, rested: Rested::Failed, tell };
-                report.rested = job::run(&yard, &id, &ties).await;
-            });
-            let (is_dirty, idling) = (false, None);
-            let running = Running { number, is_dirty, idling, make_room, _task: task };
-            self.running.insert(session, running);
-        }
-    }
-
-    /// Whether one more may begin. Those that wait for somebody else take no turn, but are counted.
-    fn has_turn(&self) -> bool {
-        let working = self.running.len() - self.idling.len();
-        working < self.yard.settings.running_max.max(1) && self.running.len() < jobs_max(&self.yard)
-    }
-
-    fn next_number(&mut self) -> u64 {
-        self.count += 1;
-        self.count
-    }
-
-    /// A job's agent waits for somebody else, or works again.
-    fn paced(&mut self, session: &SessionId, number: u64, pace: Pace) {
-        let turn = self.next_number();
-        let Some(running) = self.running.get_mut(session) else { return };
-        if running.number != number {
-            return;
-        }
-        if let Some(before) = running.idling.take() {
-            self.idling.remove(&before);
-        }
-        if pace == Pace::Waits {
-            running.idling = Some(turn);
-            self.idling.insert(turn, session.clone());
-        }
-        if self.idling.len() > self.yard.settings.waiting_max
-            && let Some((_, longest)) = self.idling.pop_first()
-            && let Some(running) = self.running.get_mut(&longest)
-        {
-            running.idling = None;
-            running.make_room.cancel();
-        }
-    }
-
-    fn paused(&mut self, paused: Paused) {
-        match paused {
-            Paused::Failed(session) => {
-                if let Some(setback) = self.failures.get_mut(&session) {
-                    setback.is_pausing = false;
-                }
-                self.wait(session);
-            }
-            Paused::Shelved(session, ticket) => {
-                if self.shelf.is_over(&session, ticket) && !self.running.contains_key(&session) {
-                    self.wait(session);
+                () = yard.sys.clock.sleep(tick.unwrap_or_default()), if tick.is_some() => {
+                    self.handle(Event::Tick);
                 }
             }
         }
-    }
-
-    fn rested(&mut self, session: SessionId, rested: Rested) {
-        let running = self.running.remove(&session);
-        if let Some(turn) = running.as_ref().and_then(|running| running.idling) {
-            self.idling.remove(&turn);
-        }
-        let was_dirty = running.is_some_and(|running| running.is_dirty);
-        match rested {
-            Rested::Idle => {
-                self.failures.remove(&session);
-                self.shelf.forget(&session);
+        while !self.jobs.is_empty() {
+            let Some(event) = self.ends.recv().await else { return };
+            if let Event::Ended(session, ..) = event {
+                self.jobs.remove(&session);
             }
-            Rested::Worked => {
-                self.failures.remove(&session);
-                self.shelf.forget(&session);
-                return self.wait(session);
-            }
-            Rested::Shelved(place, until) => {
-                self.failures.remove(&session);
-                return self.shelve(session, place, until);
-            }
-            Rested::Failed => return self.again(session),
-            Rested::GivenUp => return,
-        }
-        if was_dirty {
-            self.wait(session);
         }
     }
 
-    /// Leaves a session alone until it moves, or for a while.
-    fn shelve(&mut self, session: SessionId, place: Place, until: Option<UnixMs>) {
-        let ticket = self.next_number();
-        let Some(pause) = self.shelf.put(&session, place, ticket) else { return };
+    fn now(&self) -> Now {
         let clock = &self.yard.sys.clock;
-        let pause = until.map_or(pause, |until| pause.min(until.since(clock.unix_ms())));
-        self.pause(pause, Paused::Shelved(session, ticket));
+        Now { elapsed: clock.elapsed(), wall: clock.unix_ms() }
     }
 
-    /// Looks at a session again, after a pause that grows.
-    fn again(&mut self, session: SessionId) {
-        if self.failures.len() > SESSIONS_WAITING_MAX {
-            self.failures.retain(|_, setback| setback.is_pausing);
+    fn handle(&mut self, event: Event) {
+        if let Event::Ended(session, number, _) = &event
+            && self.jobs.get(session).is_some_and(|job| job.number == *number)
+        {
+            self.jobs.remove(session);
         }
-        let setback = self.failures.entry(session.clone()).or_default();
-        let pause = pause_after(setback.count);
-        setback.count += 1;
-        setback.is_pausing = true;
-        self.pause(pause, Paused::Failed(session));
+        let now = self.now();
+        for command in self.machine.handle(event, now) {
+            self.carry_out(command);
+        }
     }
 
-    fn pause(&self, pause: Duration, whose: Paused) {
-        let (yard, tell) = (self.yard.clone(), self.tell_pause.clone());
-        self.yard.sys.spawn.task("session-pause", async move {
-            if yard.cancellation.rest(pause, &yard.sys).await {
-                let _ = tell.send(whose).await;
+    fn carry_out(&mut self, command: Command) {
+        let job = |session: &SessionId, number: u64| {
+            self.jobs.get(session).filter(|job| job.number == number)
+        };
+        match command {
+            Command::Look(session, number) => self.look(session, number),
+            Command::Start(session, number, terms) => self.start(session, number, terms),
+            Command::End(session, number) => {
+                job(&session, number).into_iter().for_each(|job| job.end.cancel());
+            }
+            Command::Share(session, number) => {
+                job(&session, number).into_iter().for_each(|job| job.share.cancel());
+            }
+            Command::Survey => self.begin_survey(),
+        }
+    }
+
+    fn look(&self, session: SessionId, number: u64) {
+        let (yard, tell) = (self.yard.clone(), self.tell_end.clone());
+        let candidates = self.candidates.clone();
+        self.yard.sys.spawn.task("session-look", async move {
+            let looked = |looked| Some(Event::Looked(session.clone(), number, looked));
+            let mut report = Report { event: looked(Err(Trouble::Passing)), tell };
+            let facts = job::look(&yard, &session).await;
+            let resting = facts.as_ref().ok().filter(|facts| !facts.has_work);
+            let resting = resting.map(|facts| facts.place);
+            report.event = looked(facts);
+            drop(report);
+            if let (Some(candidates), Some(place)) = (candidates, resting) {
+                job::rest(&yard, &candidates, &session, place).await;
             }
         });
     }
+
+    fn start(&mut self, session: SessionId, number: u64, terms: Terms) {
+        let (yard, tell) = (self.yard.clone(), self.tell_end.clone());
+        let ((end, ended), (share, shared)) = (Cancellation::new(), Cancellation::new());
+        let ties = Ties { number, tell: self.tell_news.clone(), end: ended, share: shared };
+        let id = session.clone();
+        let task = self.yard.sys.spawn.task("session", async move {
+            let ended = |ended| Some(Event::Ended(id.clone(), number, ended));
+            let mut report = Report { event: ended(Ended::Failed(Trouble::Passing)), tell };
+            report.event = ended(job::run(&yard, &id, terms, &ties).await);
+        });
+        self.jobs.insert(session, Job { number, end, share, _task: task });
+    }
+
+    fn begin_survey(&mut self) {
+        match &mut self.survey {
+            Some(survey) => survey.is_stale = survey.is_asked || survey.after.is_some(),
+            None => self.survey = Some(Survey::default()),
+        }
+    }
+
+    /// Asks for the next candidates, if there is room for them.
+    fn ask_for_candidates(&mut self) {
+        let (Some(survey), Some(candidates)) = (&mut self.survey, &self.candidates) else { return };
+        if survey.is_asked || !self.machine.has_room() {
+            return;
+        }
+        survey.is_asked = true;
+        let (yard, tell, after) = (self.yard.clone(), self.tell_page.clone(), survey.after.clone());
+        let candidates = candidates.clone();
+        self.yard.sys.spawn.task("session-survey", async move {
+            loop {
+                match candidates.page(after.clone()).await {
+                    Ok(page) => {
+                        let _ = tell.send(page).await;
+                        return;
+                    }
+                    Err(error) => {
+                        tracing::warn!(%error, "the sessions cannot be listed; trying again");
+                        if !yard.cancellation.rest(FAILURE_PAUSE_FIRST, &yard.sys).await {
+                            return;
+                        }
+                    }
+                }
+            }
+        });
+    }
+
+    fn take_candidates(&mut self, page: CandidatePage) {
+        for (session, place) in page.sessions {
+            self.handle(Event::Moved(session, place));
+        }
+        let Some(survey) = &mut self.survey else { return };
+        survey.is_asked = false;
+        self.survey = match (page.next, survey.is_stale) {
+            (Some(next), is_stale) => Some(Survey { after: Some(next), is_asked: false, is_stale }),
+            (None, true) => Some(Survey::default()),
+            (None, false) => None,
+        };
+        if self.survey.is_none() {
+            self.yard.surveyed.send_replace(true);
+        }
+    }
 }
 
-/// Jobs at a time, whether they work or wait.
-fn jobs_max(yard: &Yard) -> usize {
-    let jobs = yard.settings.running_max.max(1).saturating_add(yard.settings.waiting_max);
-    jobs.min(Semaphore::MAX_PERMITS)
-}
-
-/// The pause after so many failures before this one.
-fn pause_after(failures: u32) -> Duration {
-    let doubled = FAILURE_PAUSE_FIRST.checked_mul(1 << failures.min(16));
-    doubled.unwrap_or(FAILURE_PAUSE_MAX).min(FAILURE_PAUSE_MAX)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn pauses_grow_up_to_a_bound() {
-        assert_eq!(pause_after(0), FAILURE_PAUSE_FIRST);
-        assert_eq!(pause_after(2), FAILURE_PAUSE_FIRST * 4);
-        assert_eq!(pause_after(1000), FAILURE_PAUSE_MAX);
+fn limits(yard: &Yard) -> Limits {
+    let settings = &yard.settings;
+    let bounded = |count: usize| count.min(Semaphore::MAX_PERMITS / 8);
+    Limits {
+        running_max: bounded(settings.running_max.max(1)),
+        waiting_max: bounded(settings.waiting_max),
+        warm_max: bounded(settings.warm_max),
+        looks_max: LOOKS_MAX,
+        queued_max: SESSIONS_WAITING_MAX,
+        known_max: SESSIONS_KNOWN_MAX,
+        idle_max: settings.idle_max,
+        lease: settings.lease,
     }
 }

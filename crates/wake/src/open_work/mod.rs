@@ -17,7 +17,7 @@ pub(crate) mod marks;
 
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use log::{Incarnation, Log, Unavailable};
+use log::{Incarnation, List, ListError, Log, Page, Unavailable};
 use sys::{Sys, Task};
 use tokio::sync::{mpsc, oneshot};
 use wire::{BadPath, Glob, Offset, SystemPath};
@@ -104,6 +104,31 @@ impl OpenWork {
     pub fn follow(&self) -> Result<Feed, log::WatchError> {
         let watch = self.inner.log.watch(self.inner.glob.clone())?;
         Ok(Feed::new(self.clone(), watch))
+    }
+
+    /// One page of a pass over all streams that the index covers: those that are open. A pass
+    /// begins with the page that is asked for after no stream; what it does not meet is forgotten
+    /// when it ends. For those who watch the log by themselves; all others
+    /// [follow](Self::follow).
+    ///
+    /// # Errors
+    /// If the log cannot be listed.
+    pub async fn page(&self, list: List) -> Result<Page, ListError> {
+        if list.after.is_none() {
+            self.marks().begin_pass();
+        }
+        let mut page = self.inner.log.list(list).await?;
+        let mut marks = self.marks();
+        page.streams.retain(|listed| {
+            marks.met(listed.head.incarnation);
+            self.inner.glob.matches(&listed.path)
+                && marks.is_open(listed.head.incarnation, listed.head.tail)
+        });
+        if page.next.is_none() {
+            marks.end_pass();
+        }
+        drop(marks);
+        Ok(page)
     }
 
     /// How many streams have a watermark.

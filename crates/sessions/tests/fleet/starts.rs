@@ -1,147 +1,15 @@
-//! Agents of many sessions: started where there is something to do, ended where there is not.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+//! Who is started, and who is left alone.
 
 use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
+    sync::{Arc, atomic::Ordering},
     time::Duration,
 };
 
-use agent::{
-    Agent, AgentBuilder, AgentError,
-    rows::{self, CallStatus, Generation, GenerationStatus, Message, ToolCall},
-};
-use chat::Tool;
-use live::StreamDb;
-use log::{Log, MemoryLog};
-use providers::scripted::{Order, Scripted, Turn};
-use serde_json::json;
-use sessions::{Actions, Deed, Fleet, FleetSettings, Say, SessionId};
-use sys::{
-    Sys, UnixMs,
-    disk::{SimDisk, SimFaults},
-};
+use agent::{Agent, rows::Message};
+use providers::scripted::Scripted;
+use sessions::{FleetSettings, SessionId};
 
-struct World {
-    sys: Sys,
-    log: Arc<dyn Log>,
-    actions: Actions,
-    started: Arc<AtomicUsize>,
-}
-
-impl World {
-    fn new() -> Self {
-        let disk = SimDisk::new(1, SimFaults::default());
-        let sys = Sys::simulated(1, disk, UnixMs::new(1_000_000_000_000));
-        let log: Arc<dyn Log> = Arc::new(MemoryLog::new(&sys));
-        let actions = Actions::for_agent(&sys, log.clone(), "assistant");
-        Self { sys, log, actions, started: Arc::default() }
-    }
-
-    /// A fleet whose first agents cannot be started.
-    fn launch(&self, settings: FleetSettings, failures: usize) -> Fleet {
-        let (sys, log, started) = (self.sys.clone(), self.log.clone(), self.started.clone());
-        let start = move |session: SessionId| {
-            let (sys, log) = (sys.clone(), log.clone());
-            let count = started.fetch_add(1, Ordering::Relaxed);
-            async move {
-                if count < failures {
-                    return Err(AgentError::Unreadable("not yet".to_owned()));
-                }
-                let agent = Agent::builder("assistant");
-                let agent = agent.model(Arc::new(Scripted::demo(sys.clone())));
-                agent.session(log, session.path().clone()).start(&sys).await
-            }
-        };
-        Fleet::launch(&self.sys, self.log.clone(), "assistant", settings, start).unwrap()
-    }
-
-    /// A fleet of agents that are built so.
-    fn launch_of(
-        &self,
-        settings: FleetSettings,
-        build: impl Fn(&SessionId) -> AgentBuilder + Send + Sync + 'static,
-    ) -> Fleet {
-        let (sys, log, started) = (self.sys.clone(), self.log.clone(), self.started.clone());
-        let start = move |session: SessionId| {
-            started.fetch_add(1, Ordering::Relaxed);
-            let agent = build(&session).session(log.clone(), session.path().clone());
-            let sys = sys.clone();
-            async move { agent.start(&sys).await }
-        };
-        Fleet::launch(&self.sys, self.log.clone(), "assistant", settings, start).unwrap()
-    }
-
-    /// An agent that lets others measure, and then tells.
-    fn measuring(&self, time_max: Duration) -> AgentBuilder {
-        let turns = [Turn::new().call("measure", json!({})), Turn::new().text("Measured.")];
-        let script = turns.into_iter().collect();
-        let model = Scripted::ordered(script, Order::ByConversation, self.sys.clone());
-        let tool = Tool::builder("measure", "Runs elsewhere.").time_max(time_max);
-        Agent::builder("assistant").model(Arc::new(model)).tool(tool.client().unwrap())
-    }
-
-    async fn open(&self, session: &SessionId) -> StreamDb {
-        let db = StreamDb::builder(self.log.clone(), session.path().clone(), &self.sys);
-        let db = rows::session(db).open().unwrap();
-        db.ready().await.unwrap();
-        db
-    }
-
-    /// Waits until a session has asked somebody to measure.
-    async fn asked(&self, session: &SessionId) {
-        let calls = self.open(session).await.rows::<ToolCall>().unwrap();
-        let mut changes = calls.changes().unwrap();
-        while calls.is_empty() {
-            changes.next().await;
-        }
-    }
-
-    /// Somebody has measured.
-    async fn measure(&self, session: &SessionId) {
-        let db = self.open(session).await;
-        let calls = db.rows::<ToolCall>().unwrap();
-        let id = calls.rows()[0].id.clone();
-        let answered = calls.update(id.as_str(), |row| {
-            row.status = CallStatus::Completed;
-            row.result = Some(json!("3 mm"));
-        });
-        answered.unwrap().settled().await.unwrap();
-    }
-
-    fn started(&self) -> usize {
-        self.started.load(Ordering::Relaxed)
-    }
-
-    async fn rest(&self, time: Duration) {
-        self.sys.clock.sleep(time).await;
-    }
-
-    async fn say(&self, session: &SessionId, text: &str) {
-        let _ = self.actions.create(session).await.unwrap();
-        let say = Say { id: None, text: text.to_owned(), target_agent: None };
-        self.actions.act(session, "ada", Deed::Say(say)).await.unwrap();
-    }
-
-    /// Waits until so many generations of a session are complete.
-    async fn answered(&self, session: &SessionId, count: usize) {
-        let db = StreamDb::builder(self.log.clone(), session.path().clone(), &self.sys);
-        let db = db.with::<Generation>().open().unwrap();
-        db.ready().await.unwrap();
-        let generations = db.rows::<Generation>().unwrap();
-        let mut changes = generations.changes().unwrap();
-        let is_done = |row: &live::RowRef<Generation>| row.status == GenerationStatus::Completed;
-        while generations.rows().iter().filter(|row| is_done(row)).count() < count {
-            changes.next().await;
-        }
-    }
-}
-
-fn ids(count: usize) -> Vec<SessionId> {
-    (0..count).map(|number| format!("s{number}").parse().unwrap()).collect()
-}
+use crate::support::{World, ids};
 
 #[tokio::test(start_paused = true)]
 async fn what_waits_and_what_comes_is_answered_by_few_at_a_time() {
