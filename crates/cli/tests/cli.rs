@@ -674,7 +674,7 @@ fn a_backup_of_a_directory_that_is_served_can_be_served() {
     let place = Place::local();
     let data = place.dir.path().join("streams");
     write_three_messages(&data);
-    let mut server = Launch::new(&data).start().unwrap();
+    let server = Launch::new(&data).start().unwrap();
     let backup = |to: &str| {
         let program = Program::in_dir(place.dir.path());
         program.args(["backup", to, "--data-dir", "streams"]).run()
@@ -685,7 +685,7 @@ fn a_backup_of_a_directory_that_is_served_can_be_served() {
     assert!(server.stop().0.success());
     let keys = |dir: &str| fs::read(place.dir.path().join(dir).join("keys.json")).unwrap();
     assert_eq!(keys("copy"), keys("streams"));
-    let mut server = Launch::new(&place.dir.path().join("copy")).start().unwrap();
+    let server = Launch::new(&place.dir.path().join("copy")).start().unwrap();
     assert!(server.stop().0.success());
 }
 

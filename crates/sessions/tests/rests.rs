@@ -4,7 +4,7 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use agent::{
-    Agent,
+    Agent, Lease,
     rows::{self, Chunk, Generation, GenerationStatus, KeepChunks, Message},
 };
 use live::StreamDb;
@@ -37,7 +37,7 @@ impl World {
 
     fn launch(&self, keep_chunks: KeepChunks) -> Fleet {
         let (sys, log) = (self.sys.clone(), self.log.clone());
-        let start = move |session: SessionId| {
+        let start = move |session: SessionId, lease: Lease| {
             let (sys, log) = (sys.clone(), log.clone());
             async move {
                 let text = "a word and another one, ".repeat(40);
@@ -45,12 +45,12 @@ impl World {
                 let model = Scripted::ordered(script, Order::ByConversation, sys.clone());
                 let model =
                     model.pace(providers::scripted::Pace::per_word(Duration::from_millis(20)));
-                let agent = Agent::builder("assistant").model(Arc::new(model));
+                let agent = Agent::builder("assistant").model(Arc::new(model)).lease(lease);
                 agent.session(log, session.path().clone()).start(&sys).await
             }
         };
         let settings = FleetSettings { keep_chunks, ..FleetSettings::default() };
-        Fleet::launch(&self.sys, self.log.clone(), "assistant", settings, start).unwrap()
+        Fleet::launch(&self.sys, self.actions.sessions(), "assistant", settings, start).unwrap()
     }
 
     fn address(&self) -> Address {

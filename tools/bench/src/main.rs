@@ -8,6 +8,7 @@
 //! cargo xtask bench chat [--rounds N]
 //! cargo xtask bench live [--quick] [--only SCENARIOS] [--rounds N] [--ours-only]
 //! cargo xtask bench agent [--quick] [--only PART] [--rounds N]
+//! cargo xtask bench sessions [--quick] [--only PART]
 //! ```
 //!
 //! Every row starts a fresh server in a fresh directory, loads it, and stops it before the other
@@ -25,7 +26,8 @@
 //! measures what the official server does not have, [`client`](mod@client) our client beside the
 //! npm one, [`state`](mod@state) the fold above both, [`live`] the queries above that beside
 //! those of `@tanstack/db`, [`turns`] the path from a model's bytes to events,
-//! [`agent`](mod@agent) what an agent adds to it.
+//! [`agent`](mod@agent) what an agent adds to it, [`sessions`](mod@sessions) what age and number
+//! do to sessions.
 
 #![allow(
     clippy::print_stdout,
@@ -43,6 +45,7 @@ mod load;
 mod report;
 mod rows;
 mod server;
+mod sessions;
 mod state;
 mod turns;
 mod wakes;
@@ -92,6 +95,11 @@ enum Command {
     /// The process of `agent` that runs many generations; its figures as JSON.
     #[command(hide = true)]
     AgentCrowd(agent::CrowdArgs),
+    /// Measure what sessions cost as they grow old and become many.
+    Sessions(sessions::SessionsArgs),
+    /// The process of `sessions` that starts over those that rest; its figures as JSON.
+    #[command(hide = true)]
+    SessionsAsleep(sessions::AsleepArgs),
 }
 
 #[derive(Debug, Args)]
@@ -176,6 +184,14 @@ fn main() -> Result<()> {
         Command::AgentExecutor(args) => agent::execute(&args),
         Command::AgentCrowd(args) => {
             println!("{}", agent::gather(&args)?);
+            Ok(())
+        }
+        Command::Sessions(args) => {
+            println!("{}", sessions::play(&args)?);
+            Ok(())
+        }
+        Command::SessionsAsleep(args) => {
+            println!("{}", sessions::start(&args)?);
             Ok(())
         }
     }

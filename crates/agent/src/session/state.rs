@@ -19,7 +19,8 @@ use crate::{
         SESSION_CALLS_ENDED_MAX, SESSION_CALLS_MAX, SESSION_UNREAD_MAX,
     },
     rows::{
-        CallStatus, Chunk, Generation, Message, Resolution, Runner, Step, StepStatus, Stop, ToolCall,
+        CallStatus, Chunk, Generation, Message, Resolution, Runner, Step, StepStatus, Stop,
+        ToolCall,
     },
 };
 

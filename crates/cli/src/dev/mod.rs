@@ -6,7 +6,7 @@ mod secret;
 
 use std::{cmp::Reverse, io, sync::Arc};
 
-use agent::Home;
+use agent::{Home, session::Sessions};
 use log::{List, Log};
 use server::{Auth, Issuer, Server};
 use sessions::{Actions, Door, Fleet, FleetSettings, Pass, SessionId};
@@ -58,8 +58,8 @@ pub(crate) fn run(flags: DevFlags) -> Result<(), Failure> {
         let earlier = earlier(&*store.log()).await?;
         let session = SessionId::draw(&sys.chance);
         actions.create(&session).await.map_err(Failure::refused)?;
+        let fleet = launch(&sys, actions.sessions(), choice.clone())?;
         let server = server.beside(Arc::new(house(&sys, actions, issuer)));
-        let fleet = launch(&sys, &store, choice.clone())?;
         let taken = (address.port() != usual_port && usual_port != 0).then_some(usual_port);
         let url = format!("{scheme}://{address}");
         let (session, place, model) = (&session, &place, &choice.why);
@@ -90,17 +90,17 @@ fn house(sys: &Sys, actions: Actions, issuer: Option<Arc<Issuer>>) -> House {
 }
 
 /// Runs the agents of all sessions.
-fn launch(sys: &Sys, store: &Store, choice: Choice) -> Result<Fleet, Failure> {
-    let (owned, log) = (sys.clone(), store.log());
+fn launch(sys: &Sys, sessions: &Sessions, choice: Choice) -> Result<Fleet, Failure> {
+    let (owned, shared) = (sys.clone(), sessions.clone());
     let start = move |id: SessionId, lease| {
         let (sys, agent) = (owned.clone(), session::agent(choice.clone()).lease(lease));
-        let agent = agent.session(log.clone(), id.path().clone());
+        let agent = agent.session(shared.log().clone(), id.path().clone()).sessions(&shared);
         async move { agent.start(&sys).await }
     };
     // Only this process has the store open.
     let settings =
         FleetSettings { home: Some(Home::draw(&sys.chance)), ..FleetSettings::default() };
-    let fleet = Fleet::launch(sys, store.log(), AGENT, settings, start);
+    let fleet = Fleet::launch(sys, sessions, AGENT, settings, start);
     fleet.map_err(|error| Failure::about("sessions cannot be watched", error))
 }
 

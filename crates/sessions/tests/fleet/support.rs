@@ -13,6 +13,7 @@ use std::{
 use agent::{
     Agent, AgentBuilder, AgentError, Lease,
     rows::{self, CallStatus, Generation, GenerationStatus, ToolCall},
+    session::Sessions,
 };
 use chat::Tool;
 use live::StreamDb;
@@ -71,7 +72,8 @@ impl World {
                 agent.session(log, session.path().clone()).start(&sys).await
             }
         };
-        Fleet::launch(&self.sys, self.watched.clone(), "assistant", settings, start).unwrap()
+        let sessions = Sessions::new(&self.sys, self.watched.clone());
+        Fleet::launch(&self.sys, &sessions, "assistant", settings, start).unwrap()
     }
 
     /// A fleet of agents that are built so.
@@ -91,7 +93,8 @@ impl World {
             let sys = sys.clone();
             async move { agent.start(&sys).await }
         };
-        Fleet::launch(&self.sys, watched, "assistant", settings, start).unwrap()
+        let sessions = Sessions::new(&self.sys, watched);
+        Fleet::launch(&self.sys, &sessions, "assistant", settings, start).unwrap()
     }
 
     /// An agent that lets others measure, and then tells.

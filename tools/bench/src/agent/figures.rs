@@ -10,36 +10,36 @@ use serde::{Deserialize, Serialize};
 /// It may be less than nothing where two threads hear of the same moment, and the one that is
 /// measured hears of it first.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Samples(Vec<f64>);
+pub(crate) struct Samples(Vec<f64>);
 
 /// How long something takes.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct Latency {
-    pub(super) what: String,
-    pub(super) ms_p50: f64,
-    pub(super) ms_p99: f64,
-    pub(super) count: usize,
+pub(crate) struct Latency {
+    pub(crate) what: String,
+    pub(crate) ms_p50: f64,
+    pub(crate) ms_p99: f64,
+    pub(crate) count: usize,
     /// What it cannot be faster than, by its name.
-    pub(super) floor: Option<String>,
+    pub(crate) floor: Option<String>,
 }
 
 /// How much of something there is.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct Amount {
-    pub(super) what: String,
-    pub(super) value: f64,
-    pub(super) unit: String,
+pub(crate) struct Amount {
+    pub(crate) what: String,
+    pub(crate) value: f64,
+    pub(crate) unit: String,
 }
 
 /// All that one round has measured.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub(super) struct Figures {
-    pub(super) latencies: Vec<Latency>,
-    pub(super) amounts: Vec<Amount>,
+pub(crate) struct Figures {
+    pub(crate) latencies: Vec<Latency>,
+    pub(crate) amounts: Vec<Amount>,
 }
 
 impl Samples {
-    pub(super) fn push(&mut self, from: Instant, to: Instant) {
+    pub(crate) fn push(&mut self, from: Instant, to: Instant) {
         let ms = match to.checked_duration_since(from) {
             Some(after) => after.as_secs_f64() * 1e3,
             None => (from - to).as_secs_f64() * -1e3,
@@ -47,17 +47,17 @@ impl Samples {
         self.0.push(ms);
     }
 
-    pub(super) fn first(&self, count: usize) -> Self {
+    pub(crate) fn first(&self, count: usize) -> Self {
         Self(self.0[..count.min(self.0.len())].to_vec())
     }
 
-    pub(super) fn last(&self, count: usize) -> Self {
+    pub(crate) fn last(&self, count: usize) -> Self {
         Self(self.0[self.0.len().saturating_sub(count)..].to_vec())
     }
 
     /// # Errors
     /// When there are none: there is no latency of what never happened.
-    pub(super) fn latency(&self, what: &str, floor: Option<&str>) -> Result<Latency> {
+    pub(crate) fn latency(&self, what: &str, floor: Option<&str>) -> Result<Latency> {
         let mut ms = self.0.clone();
         ms.sort_by(f64::total_cmp);
         let quantile = |share: f64| {
@@ -75,17 +75,17 @@ impl Samples {
 }
 
 impl Figures {
-    pub(super) fn amount(&mut self, what: &str, value: f64, unit: &str) {
+    pub(crate) fn amount(&mut self, what: &str, value: f64, unit: &str) {
         self.amounts.push(Amount { what: what.to_owned(), value, unit: unit.to_owned() });
     }
 
-    pub(super) fn add(&mut self, other: Self) {
+    pub(crate) fn add(&mut self, other: Self) {
         self.latencies.extend(other.latencies);
         self.amounts.extend(other.amounts);
     }
 
     /// The median of each figure of these rounds.
-    pub(super) fn median(rounds: &[Self]) -> Self {
+    pub(crate) fn median(rounds: &[Self]) -> Self {
         let Some(first) = rounds.first() else { return Self::default() };
         let mut all = first.clone();
         for latency in &mut all.latencies {
@@ -101,11 +101,11 @@ impl Figures {
         all
     }
 
-    pub(super) fn latency(&self, what: &str) -> Option<&Latency> {
+    pub(crate) fn latency(&self, what: &str) -> Option<&Latency> {
         self.latencies.iter().find(|latency| latency.what == what)
     }
 
-    pub(super) fn amount_of(&self, what: &str) -> Option<f64> {
+    pub(crate) fn amount_of(&self, what: &str) -> Option<f64> {
         self.amounts.iter().find(|amount| amount.what == what).map(|amount| amount.value)
     }
 }

@@ -8,9 +8,9 @@
 
 mod crowds;
 mod far;
-mod figures;
-mod models;
-mod place;
+pub(crate) mod figures;
+pub(crate) mod models;
+pub(crate) mod place;
 mod report;
 mod steps;
 mod tokens;

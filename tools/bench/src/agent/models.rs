@@ -18,12 +18,12 @@ use sys::Cancellation;
 use tokio::time::MissedTickBehavior;
 
 /// What the tool of the caller is called.
-pub(super) const TOOL: &str = "note";
+pub(crate) const TOOL: &str = "note";
 const BLOCK: Block = Block(0);
 
 /// Moments, in the order in which they came.
 #[derive(Clone, Debug)]
-pub(super) struct Notes<T>(Arc<Mutex<Vec<(T, Instant)>>>);
+pub(crate) struct Notes<T>(Arc<Mutex<Vec<(T, Instant)>>>);
 
 impl<T> Default for Notes<T> {
     fn default() -> Self {
@@ -32,19 +32,19 @@ impl<T> Default for Notes<T> {
 }
 
 impl<T> Notes<T> {
-    pub(super) fn note(&self, what: T) {
+    pub(crate) fn note(&self, what: T) {
         let now = Instant::now();
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push((what, now));
     }
 
-    pub(super) fn take(&self) -> Vec<(T, Instant)> {
+    pub(crate) fn take(&self) -> Vec<(T, Instant)> {
         std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
 /// Says words that are all different, and notes when it says each.
 #[derive(Debug)]
-pub(super) struct Talker {
+pub(crate) struct Talker {
     name: ModelName,
     words: u32,
     pace: Option<Duration>,
@@ -52,13 +52,13 @@ pub(super) struct Talker {
 }
 
 impl Talker {
-    pub(super) fn new(words: u32, pace: Option<Duration>, said: Notes<u32>) -> Self {
+    pub(crate) fn new(words: u32, pace: Option<Duration>, said: Notes<u32>) -> Self {
         Self { name: name("talker"), words, pace, said }
     }
 }
 
 /// The word of this number.
-pub(super) fn word(number: u32) -> String {
+pub(crate) fn word(number: u32) -> String {
     format!("w{number} ")
 }
 
@@ -100,7 +100,7 @@ impl Model for Talker {
 
 /// What happens in a run that calls a tool over and over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Moment {
+pub(crate) enum Moment {
     ModelAsked,
     ModelEnded,
     ToolBegun,
@@ -109,7 +109,7 @@ pub(super) enum Moment {
 
 /// Calls the tool in every turn but the last, and notes when it is asked and has ended.
 #[derive(Debug)]
-pub(super) struct Caller {
+pub(crate) struct Caller {
     name: ModelName,
     turns: u32,
     turn: AtomicU32,
@@ -118,7 +118,7 @@ pub(super) struct Caller {
 
 impl Caller {
     /// Each generation takes so many turns.
-    pub(super) fn new(turns: u32, notes: Notes<Moment>) -> Self {
+    pub(crate) fn new(turns: u32, notes: Notes<Moment>) -> Self {
         Self { name: name("caller"), turns, turn: AtomicU32::new(0), notes }
     }
 }

@@ -1,6 +1,10 @@
 //! Where everything happens: a log on the real disk, and what is said into its streams.
 
-use std::{future::Future, path::Path, sync::Arc};
+use std::{
+    future::Future,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use agent::rows::{self, Generation, GenerationStatus, Message, Role};
 use anyhow::{Context as _, Result, ensure};
@@ -21,49 +25,67 @@ use crate::server::DataDir;
 const READ_BYTES: usize = 1024 * 1024;
 
 /// A log in a fresh directory, removed when dropped.
-pub(super) struct Place {
-    pub(super) sys: Sys,
-    pub(super) log: Arc<dyn Log>,
+pub(crate) struct Place {
+    pub(crate) sys: Sys,
+    pub(crate) log: Arc<dyn Log>,
     file: FileLog,
-    _dir: DataDir,
+    dir: PathBuf,
+    /// Removed with the place, unless it is somebody else's.
+    own: Option<DataDir>,
 }
 
 /// A server of the log, on a port of its own.
-pub(super) struct Served {
-    pub(super) url: String,
+pub(crate) struct Served {
+    pub(crate) url: String,
     stop: oneshot::Sender<()>,
     task: JoinHandle<()>,
 }
 
 /// Bytes of the messages of a stream.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Bytes {
-    pub(super) chunks: usize,
-    pub(super) others: usize,
+pub(crate) struct Bytes {
+    pub(crate) chunks: usize,
+    pub(crate) others: usize,
 }
 
 /// Runs work as `headwater dev` does: one thread for all but connections and the disk.
-pub(super) fn run<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
+pub(crate) fn run<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
     let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
     runtime.block_on(work)
 }
 
 impl Place {
-    pub(super) async fn open(root: &Path) -> Result<Self> {
-        let (sys, dir) = (Sys::real(), DataDir::create(root)?);
-        let file = FileLog::open(&sys, &dir.server_data(), Settings::default()).await?;
-        let log: Arc<dyn Log> = Arc::new(file.clone());
-        Ok(Self { sys, log, file, _dir: dir })
+    pub(crate) async fn open(root: &Path) -> Result<Self> {
+        let own = DataDir::create(root)?;
+        let place = Self::at(&own.server_data()).await?;
+        Ok(Self { own: Some(own), ..place })
     }
 
-    pub(super) async fn close(self) {
+    /// A log in this directory, which stays.
+    pub(crate) async fn at(dir: &Path) -> Result<Self> {
+        let sys = Sys::real();
+        let file = FileLog::open(&sys, dir, Settings::default()).await?;
+        let log: Arc<dyn Log> = Arc::new(file.clone());
+        Ok(Self { sys, log, file, dir: dir.to_owned(), own: None })
+    }
+
+    /// Closes the log and opens it again.
+    pub(crate) async fn reopen(self) -> Result<Self> {
+        let Self { log, file, dir, own, .. } = self;
+        drop(log);
+        file.close().await;
+        let place = Self::at(&dir).await?;
+        Ok(Self { own, ..place })
+    }
+
+    pub(crate) async fn close(self) {
         let Self { log, file, .. } = self;
         drop(log);
         file.close().await;
     }
 
     /// A new session.
-    pub(super) async fn session(&self, name: &str) -> Result<Address> {
+    pub(crate) async fn session(&self, name: &str) -> Result<Address> {
         let address: Address = path_of(name)?.into();
         let json = Some("application/json".parse()?);
         let create = Create { content_type: json, ..Create::default() };
@@ -72,19 +94,19 @@ impl Place {
     }
 
     /// All rows of a session but chunks.
-    pub(super) async fn db(&self, address: &Address) -> Result<StreamDb> {
+    pub(crate) async fn db(&self, address: &Address) -> Result<StreamDb> {
         open_db(Arc::clone(&self.log), address, &self.sys).await
     }
 
     /// Appends new rows in one transaction.
-    pub(super) async fn insert<R: Row>(&self, address: &Address, rows: &[R]) -> Result<()> {
+    pub(crate) async fn insert<R: Row>(&self, address: &Address, rows: &[R]) -> Result<()> {
         let messages = self.transaction(rows)?;
         let _ = self.log.append(address, Append::messages(messages)).await?;
         Ok(())
     }
 
     /// New rows, as they are appended.
-    pub(super) fn transaction<R: Row>(&self, rows: &[R]) -> Result<Messages> {
+    pub(crate) fn transaction<R: Row>(&self, rows: &[R]) -> Result<Messages> {
         let draft = |row: &R| -> Result<Draft> {
             let key = row.key().as_text().context("a key of a row is a text")?.parse()?;
             Ok(Draft::insert(R::NAME.parse()?, key, Json::of(row)?))
@@ -95,7 +117,7 @@ impl Place {
     }
 
     /// Something for an agent to answer.
-    pub(super) fn question(&self, id: &str, agent: &str) -> Message {
+    pub(crate) fn question(&self, id: &str, agent: &str) -> Message {
         Message {
             id: id.to_owned(),
             role: Role::User,
@@ -111,7 +133,7 @@ impl Place {
     }
 
     /// What a session weighs, and how many of its generations have said all.
-    pub(super) async fn weigh(&self, address: &Address) -> Result<(Bytes, usize)> {
+    pub(crate) async fn weigh(&self, address: &Address) -> Result<(Bytes, usize)> {
         let (mut bytes, mut completed, mut from) = (Bytes::default(), 0, ReadFrom::Start);
         loop {
             let chunk = self.log.read(address, from, READ_BYTES).await?;
@@ -132,7 +154,7 @@ impl Place {
     }
 
     /// Serves the log on threads of its own, as many as there are cores.
-    pub(super) async fn serve(&self) -> Result<Served> {
+    pub(crate) async fn serve(&self) -> Result<Served> {
         let settings = server::Settings {
             listen: "127.0.0.1:0".parse()?,
             threads: std::thread::available_parallelism().ok(),
@@ -149,20 +171,20 @@ impl Place {
 }
 
 impl Served {
-    pub(super) async fn stop(self) -> Result<()> {
+    pub(crate) async fn stop(self) -> Result<()> {
         ensure!(self.stop.send(()).is_ok(), "the server has ended by itself");
         Ok(self.task.await?)
     }
 }
 
 /// All rows of a session but chunks, from wherever its log is.
-pub(super) async fn open_db(log: Arc<dyn Log>, address: &Address, sys: &Sys) -> Result<StreamDb> {
+pub(crate) async fn open_db(log: Arc<dyn Log>, address: &Address, sys: &Sys) -> Result<StreamDb> {
     let db = rows::session(StreamDb::builder(log, address.clone(), sys)).open()?;
     db.ready().await?;
     Ok(db)
 }
 
-pub(super) fn path_of(name: &str) -> Result<StreamPath> {
+pub(crate) fn path_of(name: &str) -> Result<StreamPath> {
     Ok(format!("main/sessions/{name}").parse()?)
 }
 

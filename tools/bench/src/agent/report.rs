@@ -24,6 +24,17 @@ const GOALS: [Goal; 3] = [
 ];
 
 pub(super) fn markdown(figures: &Figures) -> String {
+    figures.markdown() + &verdicts(figures)
+}
+
+impl Figures {
+    /// The figures as tables.
+    pub(crate) fn markdown(&self) -> String {
+        tables(self)
+    }
+}
+
+fn tables(figures: &Figures) -> String {
     let mut text = String::new();
     if !figures.latencies.is_empty() {
         text.push_str("| latency | p50 ms | p99 ms | p50 by its floor | n |\n");
@@ -45,7 +56,7 @@ pub(super) fn markdown(figures: &Figures) -> String {
         let _ = writeln!(text, "| {} | {value} {} |", amount.what, amount.unit);
     }
     text.push('\n');
-    text + &verdicts(figures)
+    text
 }
 
 fn verdicts(figures: &Figures) -> String {

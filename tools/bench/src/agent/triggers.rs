@@ -133,6 +133,7 @@ fn call(number: u32, now: &str) -> ToolCall {
         is_background: false,
         attempt: 0,
         failures: 0,
+        deaths: 0,
         executor: None,
         lease_until: None,
         result: None,
