@@ -69,7 +69,8 @@ impl World {
     }
 
     async fn answered(&self, count: usize) {
-        let generations = self.db().await.rows::<Generation>().unwrap();
+        let db = self.db().await;
+        let generations = db.rows::<Generation>().unwrap();
         let mut changes = generations.changes().unwrap();
         let is_done = |row: &live::RowRef<Generation>| row.status == GenerationStatus::Completed;
         while generations.rows().iter().filter(|row| is_done(row)).count() < count {
