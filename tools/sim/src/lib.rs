@@ -15,11 +15,13 @@
 //! `life` and `weather` how one life of it; `actors` who takes part, `client` how they ask;
 //! `inspect` what is looked at when all is quiet, `retirement` and `residue` what at the very end;
 //! `witness` stands between the log and its disk. `wakes` is a run of its own: subscriptions over
-//! such a log, and those who are woken. So is `effects`: durable effects over such a log.
+//! such a log, and those who are woken. So is `effects`: durable effects over such a log. And so is
+//! `corruption`: a directory is damaged, examined, repaired and read.
 
 mod actors;
 mod aftermath;
 mod client;
+mod corruption;
 mod coverage;
 mod dice;
 mod effects;
@@ -36,6 +38,7 @@ mod weather;
 mod witness;
 mod world;
 
+pub use corruption::{CorruptionMet, CorruptionOutcome, run_corruption};
 pub use coverage::{Coverage, Event};
 pub use effects::{EffectsMet, EffectsOutcome, run_effects};
 pub use history::Detail;

@@ -1,4 +1,5 @@
-//! The file engine keeps its promises on every seed, and so do subscriptions over it.
+//! The file engine keeps its promises on every seed, and so do subscriptions over it; a directory
+//! that is damaged tells so, and its repair destroys nothing.
 //!
 //! ```text
 //! HEADWATER_SIM_SEEDS=100000 cargo test -p sim --test simulation   more seeds
@@ -11,7 +12,7 @@ use std::{
     sync::Mutex,
 };
 
-use sim::{Coverage, EffectsMet, Event, Met, Outcome};
+use sim::{CorruptionMet, Coverage, EffectsMet, Event, Met, Outcome};
 
 const SEEDS_VARIABLE: &str = "HEADWATER_SIM_SEEDS";
 const SEED_VARIABLE: &str = "HEADWATER_SIM_SEED";
@@ -127,6 +128,33 @@ fn every_transition_is_answered_and_what_answers_it_is_written_once() {
     });
     let (met, failures) = survey.into_inner().expect("no panic while held");
     let _ = writeln!(io::stderr(), "{seeds} seeds of effects met {met:?}");
+    demand_none(failures);
+    assert!(met.is_complete() || seeds < SEEDS_TO_MEET_ALL, "{met:?}");
+}
+
+/// Seeds of damage for each seed of the other runs: they are quick.
+const DAMAGES_PER_SEED: u64 = 3;
+
+#[test]
+fn damage_is_told_and_its_repair_loses_nothing_that_can_be_read() {
+    if let Some(seed) = number_in(SEED_VARIABLE) {
+        return demand_none(vec![sim::run_corruption(seed).outcome]);
+    }
+    for seed in [0, 1, 2] {
+        assert!(sim::run_corruption(seed) == sim::run_corruption(seed), "seed {seed} differs");
+    }
+    let seeds = DAMAGES_PER_SEED * number_in(SEEDS_VARIABLE).unwrap_or(SEEDS_DEFAULT);
+    let survey = Mutex::new((CorruptionMet::default(), Vec::new()));
+    sim::each_seed(0, seeds, |seed| {
+        let run = sim::run_corruption(seed);
+        let mut survey = survey.lock().expect("no panic while held");
+        survey.0.add(&run.met);
+        if run.outcome.violation.is_some() {
+            survey.1.push(run.outcome);
+        }
+    });
+    let (met, failures) = survey.into_inner().expect("no panic while held");
+    let _ = writeln!(io::stderr(), "{seeds} seeds of damage met {met:?}");
     demand_none(failures);
     assert!(met.is_complete() || seeds < SEEDS_TO_MEET_ALL, "{met:?}");
 }

@@ -41,6 +41,9 @@ use crate::{Incarnation, table::Change};
 /// Read at a time when looking for frames; a multiple of their alignment.
 const SEARCH_BYTES: usize = 1024 * 1024;
 
+/// What is wrong with a file whose segment another file holds, too.
+pub(super) const DOUBLE: &str = "another file holds the same segment";
+
 /// A log that was brought back.
 #[derive(Debug)]
 pub(super) struct Recovered {
@@ -200,6 +203,10 @@ impl Recovery {
         if self.last_id.is_none() && segments.first().is_some_and(|(first, _)| first.number > 1) {
             return Err(self.no_checkpoint());
         }
+        let mut pairs = segments.windows(2);
+        if let Some(pair) = pairs.find(|pair| pair[0].0.number == pair[1].0.number) {
+            return Err(self.damaged(self.lesser(&pair[0], &pair[1])?, 0, DOUBLE));
+        }
         for (expected, (header, slot)) in (self.through + 1..).zip(&segments) {
             if header.number != expected {
                 let what = "a segment before this one is missing";
@@ -215,6 +222,19 @@ impl Recovery {
         }
         spare.append(&mut headless);
         Ok((segments, spare))
+    }
+
+    /// Of two files that hold the same segment, the one with fewer frames.
+    fn lesser<'a>(
+        &self,
+        one: &'a (SegmentHeader, Slot),
+        other: &'a (SegmentHeader, Slot),
+    ) -> Result<&'a Slot, OpenError> {
+        let end = |(header, slot): &(SegmentHeader, Slot)| {
+            let path = self.files.layout.slot(slot.number);
+            each_frame(slot, &path, header.number, self.salt, |_, _, _| Ok(()))
+        };
+        Ok(if end(one)? < end(other)? { &one.1 } else { &other.1 })
     }
 
     pub(super) fn replay(&mut self, segments: Segments) -> Result<VecDeque<Segment>, OpenError> {

@@ -156,6 +156,15 @@ impl Stream {
         (view.extents.clone(), view.tail)
     }
 
+    /// The extents that hold some of the messages in `needed`.
+    pub(super) fn needed_extents(&self, needed: &std::ops::Range<Offset>) -> Vec<Extent> {
+        let (extents, tail) = self.extents();
+        let ends = extents.iter().skip(1).map(|next| next.start).chain([tail]);
+        let is_needed =
+            |(extent, end): &(&Extent, Offset)| extent.start < needed.end && *end > needed.start;
+        extents.iter().zip(ends).filter(is_needed).map(|(extent, _)| *extent).collect()
+    }
+
     /// Puts regrouped extents in the place of those in segments up to `through`.
     pub(super) fn regrouped(&self, mut extents: Vec<Extent>, through: u32) {
         let mut view = self.view.lock();

@@ -137,6 +137,9 @@ pub fn repair(sys: &Sys, dir: &Path) -> Result<Vec<String>, OpenError> {
             Err(OpenError::Damaged { path, .. }) if is_checkpoint(&files, &path) => {
                 done.extend(rebuild::rebuild(&files, format.salt)?);
             }
+            Err(OpenError::Damaged { path, what, .. }) if what == recovery::DOUBLE => {
+                done.push(lost_and_found::set_aside(&files, &path, "double").map_err(at(&path))?);
+            }
             Err(OpenError::Damaged { path, offset, .. }) if is_segment(&files, &path) => {
                 done.extend(cut::cut(&files, &recovery, &path, offset)?);
                 done.extend(cut::restate(&files, format.salt)?);
@@ -179,7 +182,7 @@ fn read_everything(recovery: &Recovery, reader: &Reader, report: &mut Report) {
         // System streams are read, too, but do not count.
         let counts = u64::from(stream.address.stream().is_some());
         report.streams += counts;
-        for extent in stream.extents().0 {
+        for extent in stream.needed_extents(&recovery.state.table.needed(stream.id)) {
             match reader.messages(stream, &extent) {
                 Ok(messages) => {
                     report.messages += counts * messages.len() as u64;
@@ -215,6 +218,8 @@ impl Report {
     fn damage(&mut self, files: &Files, path: &Path, offset: u64, what: &str) {
         let remedy = if is_checkpoint(files, path) {
             "run headwater doctor --repair to make it again from packs and segments"
+        } else if what == recovery::DOUBLE {
+            "run headwater doctor --repair to set the file aside that holds less"
         } else if is_segment(files, path) {
             CUT
         } else {

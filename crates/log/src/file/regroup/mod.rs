@@ -16,7 +16,6 @@ use std::{
 
 use sys::Clock;
 use tokio::sync::{mpsc, oneshot};
-use wire::Offset;
 
 use super::{
     checkpoint::{CheckpointWriter, Owes, WholeCheckpoint},
@@ -226,7 +225,7 @@ impl Regrouper {
         loop {
             let snapshot = self.snapshot(after, Detail::Needs).await.ok_or(Stopped::Gone)?;
             for item in &snapshot.streams {
-                let extents = needed_extents(item);
+                let extents = item.stream.needed_extents(&item.needed);
                 count(&mut live, &extents);
                 let in_segments = extents.iter().filter(|extent| extent.place.is_in_segment());
                 self.live_in_segments += in_segments.map(|one| u64::from(one.length)).sum::<u64>();
@@ -354,7 +353,7 @@ impl Regrouper {
         let writer = pass.writer.as_mut().expect("packs are finished after the last stream");
         let before = writer.length();
         let mut kept = Vec::new();
-        for extent in &needed_extents(item) {
+        for extent in &item.stream.needed_extents(&item.needed) {
             match extent.place.file {
                 FileId::Segment(number) if number > pass.through => break,
                 FileId::Pack(number) if !pass.victims.contains(&number) => {
@@ -511,16 +510,6 @@ impl Regrouper {
 fn clean(slot: &Slot) -> io::Result<()> {
     wal::write_zeros(slot.file.as_ref(), 0..slot.file.len()?)?;
     slot.file.sync()
-}
-
-/// The extents of a stream that hold something somebody can still read.
-fn needed_extents(item: &SnapshotStream) -> Vec<Extent> {
-    let (extents, tail) = item.stream.extents();
-    let ends = extents.iter().skip(1).map(|next| next.start).chain([tail]);
-    let needed = |(extent, end): &(&Extent, Offset)| {
-        extent.start < item.needed.end && *end > item.needed.start
-    };
-    extents.iter().zip(ends).filter(needed).map(|(extent, _)| *extent).collect()
 }
 
 fn count(live: &mut BTreeMap<u32, u64>, extents: &[Extent]) {
