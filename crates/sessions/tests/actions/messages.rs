@@ -28,7 +28,8 @@ async fn a_message_is_a_row_of_whoever_has_the_token() {
     let rows = world.stream().await;
     assert_eq!(rows[1]["key"], drawn.body["id"]);
     assert_eq!(rows[1]["value"]["targetAgent"], "critic");
-    let head = world.ask_with("HEAD", "/v1/stream/main/sessions/s", "host: localhost\r\n", "").await;
+    let head =
+        world.ask_with("HEAD", "/v1/stream/main/sessions/s", "host: localhost\r\n", "").await;
     let offset = drawn.body["offset"].as_str().unwrap();
     assert!(head.head.contains(&format!("stream-next-offset: {offset}")), "{}", head.head);
 }
