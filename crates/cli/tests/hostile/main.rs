@@ -13,7 +13,6 @@ mod others;
 #[allow(dead_code, reason = "other tests use the rest")]
 mod raw_http2;
 #[path = "../support/mod.rs"]
-#[allow(dead_code, unused_imports, reason = "other tests use the rest")]
 mod support;
 
 use std::net::SocketAddr;

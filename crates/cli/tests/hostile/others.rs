@@ -62,7 +62,7 @@ pub(crate) async fn serve(address: SocketAddr) -> Service {
         clients.spawn(async move {
             let mut service = Service::default();
             for _ in 0..ROUNDS {
-                let small = vec![b'y'; 200];
+                let small = [b'y'; 200];
                 let follow = request("GET", "/v1/stream/mine?offset=now&live=sse", 0);
                 for (head, body) in [
                     (request("POST", "/v1/stream/mine", small.len()), &small[..]),
