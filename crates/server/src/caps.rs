@@ -9,6 +9,12 @@ pub(crate) const ANSWER_BYTES_FREE: usize = 8 * 1024;
 /// What a request counts for whose body does not come with its head, and the room that a body gets
 /// before any of it came.
 pub(crate) const REQUEST_BYTES: usize = 16 * 1024;
+/// Bytes from which on a body counts as large.
+pub(crate) const LARGE_BODY_BYTES: usize = 1024 * 1024;
+/// Room that a large body gets at once. Allocators keep blocks of a few megabytes when they are
+/// freed; a block of this size comes from the system and goes back to it, and what is not touched
+/// of it is not there.
+pub(crate) const LARGE_BODY_ROOM: usize = 33 * 1024 * 1024;
 /// Reads of one client at a time. Nothing tells how large the next message is before it is read, so
 /// this many of the largest may be in memory before they are counted; others wait their turn.
 pub(crate) const READS_MAX: usize = 4;

@@ -129,10 +129,8 @@ impl Connection {
         let started = pin!(self.started(&asked));
         let given_up = pin!(self.given_up(&sending));
         let started = select(started, given_up);
-        let given_up = match select(connection.as_mut(), started).await {
-            Either::Right((Either::Left((Start::Draining, given_up)), _)) => given_up,
-            _ => return,
-        };
+        let ended = select(connection.as_mut(), started).await;
+        let Either::Right((Either::Left((Start::Draining, given_up)), _)) = ended else { return };
         connection.as_mut().graceful_shutdown();
         let closed = pin!(self.service.phases.reached(Phase::Closed));
         select(connection, select(closed, given_up)).await;

@@ -81,7 +81,7 @@ pub struct Limits {
     pub requests_max: usize,
     /// Bytes of request bodies at a time; 256 MiB. More is answered with 503.
     pub inflight_bytes_max: usize,
-    /// Bytes of answers on their way at a time; 256 MiB. More is answered with 503.
+    /// Bytes of answers on their way at a time; 128 MiB. More is answered with 503.
     pub outgoing_bytes_max: usize,
     /// Long-polls and SSE answers at a time; 20,000. The next one is answered with 503.
     pub live_readers_max: usize,
@@ -131,7 +131,7 @@ impl Default for Limits {
             connections_max: 20_000,
             requests_max: 30_000,
             inflight_bytes_max: 256 * 1024 * 1024,
-            outgoing_bytes_max: 256 * 1024 * 1024,
+            outgoing_bytes_max: 128 * 1024 * 1024,
             live_readers_max: 20_000,
             rate: None,
         }

@@ -38,6 +38,7 @@ pub(crate) fn run(flags: DevFlags) -> Result<(), Failure> {
     let ports = if sources.chooses_address()? { 0 } else { PORTS_TRIED_MAX };
     let mut config = Config::resolve(&sources)?;
     serve::start_logging(&config.logging, LOG_FILTER_DEFAULT);
+    serve::fit_descriptors(&mut config.server);
     let place = place(&config.engine);
     serve::runtime()?.block_on(async {
         let sys = Sys::real();

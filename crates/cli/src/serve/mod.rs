@@ -1,6 +1,7 @@
 //! `headwater serve`: an engine, a server in front of it, and a quiet end for both.
 
 mod crash_hook;
+mod descriptors;
 mod logging;
 mod signals;
 mod store;
@@ -12,7 +13,9 @@ use sys::Sys;
 use tokio::runtime::{Builder, Runtime};
 
 use self::{crash_hook::CrashHook, signals::Signals};
-pub(crate) use self::{logging::start as start_logging, store::Store};
+pub(crate) use self::{
+    descriptors::fit as fit_descriptors, logging::start as start_logging, store::Store,
+};
 use crate::{
     config::{Config, Flags, Sources},
     failure::Failure,
@@ -23,8 +26,9 @@ const LOG_FILTER_DEFAULT: &str = "info";
 
 /// Serves until a signal comes.
 pub(crate) fn run(flags: Flags) -> Result<(), Failure> {
-    let config = Config::resolve(&Sources::gather(flags)?)?;
+    let mut config = Config::resolve(&Sources::gather(flags)?)?;
     start_logging(&config.logging, LOG_FILTER_DEFAULT);
+    descriptors::fit(&mut config.server);
     let hook = CrashHook::from_environment()?;
     let sys = Sys { disk: hook.disk(), ..Sys::real() };
     runtime()?.block_on(async {

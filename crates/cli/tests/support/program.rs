@@ -24,7 +24,18 @@ pub(crate) struct Output {
 
 /// The program itself, with nothing of ours in its environment.
 pub(crate) fn command(dir: &Path) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_headwater"));
+    prepared(dir, Command::new(env!("CARGO_BIN_EXE_headwater")))
+}
+
+/// The same, started by a shell that does this first.
+pub(crate) fn command_within(dir: &Path, first: &str) -> Command {
+    let mut shell = Command::new("sh");
+    let script = format!("{first} && exec \"$0\" \"$@\"");
+    shell.args(["-c", &script, env!("CARGO_BIN_EXE_headwater")]);
+    prepared(dir, shell)
+}
+
+fn prepared(dir: &Path, mut command: Command) -> Command {
     for (name, _) in std::env::vars_os() {
         if name.to_string_lossy().starts_with("HEADWATER_") {
             command.env_remove(name);

@@ -12,7 +12,7 @@ use std::{
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::program::command;
+use super::program::{command, command_within};
 
 /// How long a server that does not answer may take to be dead: ten seconds.
 const DEATH_LOOKS_MAX: u32 = 2_000;
@@ -25,6 +25,7 @@ pub(crate) struct Launch {
     listen: String,
     args: Vec<OsString>,
     environment: Vec<(String, OsString)>,
+    descriptors: Option<u32>,
 }
 
 /// A server that listens.
@@ -43,7 +44,14 @@ impl Launch {
             listen: "127.0.0.1:0".to_owned(),
             args: Vec::new(),
             environment: Vec::new(),
+            descriptors: None,
         }
+    }
+
+    /// Lets it have no more descriptors than this.
+    pub(crate) fn descriptors(mut self, most: u32) -> Self {
+        self.descriptors = Some(most);
+        self
     }
 
     pub(crate) fn listen(mut self, address: &str) -> Self {
@@ -66,7 +74,10 @@ impl Launch {
     /// # Errors
     /// What it said before it ended instead.
     pub(crate) fn start(&self) -> Result<Server, String> {
-        let mut command = command(Path::new("."));
+        let mut command = match self.descriptors {
+            None => command(Path::new(".")),
+            Some(most) => command_within(Path::new("."), &format!("ulimit -n {most}")),
+        };
         command
             .args(["serve", "--log-format", "json", "--listen", &self.listen, "--data-dir"])
             .arg(&self.data_dir)
@@ -94,6 +105,13 @@ impl Launch {
 impl Server {
     pub(crate) fn url(&self) -> String {
         format!("http://{}", self.address)
+    }
+
+    /// What the system says of the process, in kibibytes.
+    pub(crate) fn peak_memory_kib(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+        line.trim().trim_end_matches(" kB").parse().unwrap()
     }
 
     /// Ends it as a power cut would.

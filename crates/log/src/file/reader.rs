@@ -224,7 +224,9 @@ impl Reader {
 
     fn read_span(&self, place: Place, length: u64) -> io::Result<Bytes> {
         let file = self.files.get(place.file)?;
-        let mut bytes = BytesMut::zeroed(usize::try_from(length).expect("a span is bounded"));
+        let length = usize::try_from(length).expect("a span is bounded");
+        let mut bytes = BytesMut::zeroed(room(length));
+        bytes.truncate(length);
         file.read_exact_at(&mut bytes, u64::from(place.offset))?;
         Ok(bytes.freeze())
     }
@@ -281,6 +283,15 @@ fn lost(part: &Part, collector: &Collector) -> MessagesDamaged {
     let from = collector.next();
     let until = part.stream.extent_after(from).unwrap_or(part.end).min(part.end);
     MessagesDamaged { stream: part.stream.address.to_string(), from, until }
+}
+
+/// Room for so many bytes. Allocators keep blocks of a few megabytes when they are freed, for each
+/// thread; larger ones come from the system and go back to it, and what is not touched of them is
+/// not there.
+fn room(length: usize) -> usize {
+    const LARGE_BYTES_MIN: usize = 2 * 1024 * 1024;
+    const OWN_BYTES_MIN: usize = 33 * 1024 * 1024;
+    if length < LARGE_BYTES_MIN { length } else { length.max(OWN_BYTES_MIN) }
 }
 
 fn finish(collector: Collector, tail: Offset) -> Result<(Vec<Messages>, Offset), ReadError> {

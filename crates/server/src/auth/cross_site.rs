@@ -186,13 +186,13 @@ mod tests {
     }
 
     #[track_caller]
-    fn check(headers: &[(&str, &str)], expected: Result<(), Foreign>) {
+    fn check(headers: &[(&str, &str)], expected: &Result<(), Foreign>) {
         let mut request = Request::builder().uri("/");
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
         let (head, ()) = request.body(()).unwrap().into_parts();
-        assert_eq!(known().check(&head), expected, "{headers:?}");
+        assert_eq!(known().check(&head), *expected, "{headers:?}");
     }
 
     #[test]
@@ -200,12 +200,12 @@ mod tests {
         for good in
             ["127.0.0.1:4437", "127.0.0.1", "localhost:1", "LOCALHOST", "[::1]:4437", "[::1]"]
         {
-            check(&[("host", good)], Ok(()));
+            check(&[("host", good)], &Ok(()));
         }
-        check(&[("host", "Streams.Example")], Ok(()));
-        check(&[], Ok(()));
+        check(&[("host", "Streams.Example")], &Ok(()));
+        check(&[], &Ok(()));
         for bad in ["evil.example", "localhost.evil.example", "127.0.0.1.evil.example:1", "a:b"] {
-            check(&[("host", bad)], Err(Foreign::Host(bad.to_owned())));
+            check(&[("host", bad)], &Err(Foreign::Host(bad.to_owned())));
         }
     }
 
@@ -214,22 +214,22 @@ mod tests {
         let host = ("host", "localhost:4437");
         let site = |site| ("sec-fetch-site", site);
         for origin in ["http://localhost:4437", "https://app.example", "https://streams.example"] {
-            check(&[host, ("origin", origin)], Ok(()));
+            check(&[host, ("origin", origin)], &Ok(()));
         }
-        check(&[host, ("origin", "https://app.example"), site("cross-site")], Ok(()));
-        check(&[host, site("same-origin")], Ok(()));
-        check(&[host, site("none")], Ok(()));
+        check(&[host, ("origin", "https://app.example"), site("cross-site")], &Ok(()));
+        check(&[host, site("same-origin")], &Ok(()));
+        check(&[host, site("none")], &Ok(()));
         for origin in ["http://localhost:4438", "http://localhost", "null", "", "https://x.example"]
         {
-            check(&[host, ("origin", origin)], Err(Foreign::Origin(origin.to_owned())));
+            check(&[host, ("origin", origin)], &Err(Foreign::Origin(origin.to_owned())));
         }
         let twice = [host, ("origin", "https://app.example"), ("origin", "https://x.example")];
-        check(&twice, Err(Foreign::Origin("?".to_owned())));
+        check(&twice, &Err(Foreign::Origin("?".to_owned())));
         for other in ["same-site", "cross-site", "sideways"] {
-            check(&[host, site(other)], Err(Foreign::Site));
+            check(&[host, site(other)], &Err(Foreign::Site));
         }
         let own = ("origin", "http://localhost:4437");
-        check(&[host, own, site("same-site")], Err(Foreign::Site));
+        check(&[host, own, site("same-site")], &Err(Foreign::Site));
     }
 
     #[test]

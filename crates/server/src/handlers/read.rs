@@ -47,7 +47,10 @@ pub(crate) async fn counted_read(
     bytes_max: usize,
 ) -> Result<(Chunk, Option<Share>), Problem> {
     let _turn = call.account.read_turn().await;
+    // Whose readers take nothing has nothing read for it that would only be refused.
+    let expected = call.service.count(&call.account, bytes_max)?;
     let chunk = call.service.log.read(address, from, bytes_max).await?;
+    drop(expected);
     let bytes = chunk.runs.iter().map(|run| run.data().len()).sum();
     let counted = call.service.count(&call.account, bytes)?;
     Ok((chunk, counted))

@@ -12,7 +12,7 @@ use bytes::{Bytes, BytesMut};
 use http::HeaderMap;
 
 use crate::{
-    caps::REQUEST_BYTES,
+    caps::{LARGE_BODY_BYTES, LARGE_BODY_ROOM, REQUEST_BYTES},
     problem::{Kind, Problem},
     request::{
         Incoming,
@@ -109,13 +109,14 @@ async fn collect(
     while !body.is_done() {
         // It gets room as it comes, twice what came at most.
         if bytes.len() == bytes.capacity() && bytes.len() < announced {
-            bytes.reserve((announced - bytes.len()).min(bytes.len().max(REQUEST_BYTES)));
+            let more = (announced - bytes.len()).min(bytes.len().max(REQUEST_BYTES));
+            bytes.reserve(if bytes.len() < LARGE_BODY_BYTES { more } else { LARGE_BODY_ROOM });
         }
         body.read(&mut bytes).await.map_err(|error| unreadable(&error))?;
         if bytes.len() > bound.bytes_max {
             return Err(bound.exceeded());
         }
-        let room = bytes.capacity().min(announced.max(bytes.len()));
+        let room = bytes.capacity().min(announced.max(bytes.len())).min(2 * bytes.len());
         if room > counted && !share.grow(room - counted) {
             return Err(service.shed(IN_FLIGHT));
         }

@@ -158,15 +158,16 @@ async fn pages_of_other_sites_may_show_a_token() {
         let request = Request::new("GET", "/v1/stream/main/sessions/1?offset=-1").host(host);
         let request = request.header("origin", "https://elsewhere.example");
         let request = request.header("sec-fetch-site", "cross-site");
-        server.ask(match token {
+        let request = match token {
             Some(token) => request.header("authorization", format!("Bearer {token}")),
             None => request,
-        })
+        };
+        server.ask(request).await
     };
-    let answer = ask("localhost", Some(&token)).await.await.expect(200);
+    let answer = ask("localhost", Some(&token)).await.expect(200);
     assert_eq!(answer.header("access-control-allow-origin"), Some("*"));
-    ask("rebound.example", Some(&token)).await.await.expect(200);
-    ask("localhost", None).await.await.expect(401);
-    ask("rebound.example", None).await.await.expect(403);
-    ask("rebound.example", Some("guess")).await.await.expect(401);
+    ask("rebound.example", Some(&token)).await.expect(200);
+    ask("localhost", None).await.expect(401);
+    ask("rebound.example", None).await.expect(403);
+    ask("rebound.example", Some("guess")).await.expect(401);
 }

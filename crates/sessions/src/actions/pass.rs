@@ -9,7 +9,7 @@ use wire::Glob;
 use crate::{SessionId, caps::TOKEN_LIFE};
 
 /// Gives tokens that read one session and act on it. Only for servers that let everybody in who
-/// reaches them: it asks nobody who they are, and the door only keeps other sites' pages out.
+/// reaches them: it asks for no proof, and the door only keeps other sites' pages out.
 #[derive(Debug)]
 pub struct Pass {
     issuer: Arc<Issuer>,

@@ -23,9 +23,10 @@ use crate::{
 
 const SIMULATION: &str = "simulation";
 const CRASH: &str = "crash";
+const HOSTILE: &str = "hostile";
 
 /// Names of integration tests that have a stage of their own.
-const STAGED_TARGETS: [&str; 2] = [SIMULATION, CRASH];
+const STAGED_TARGETS: [&str; 3] = [SIMULATION, CRASH, HOSTILE];
 
 /// Artifacts as JSON tell which crate a test binary belongs to; compiler errors stay readable.
 const MESSAGES_AS_JSON: &str = "--message-format=json-render-diagnostics";
@@ -65,6 +66,14 @@ fn run_alone(feature: &str, metadata: &Metadata) -> Result<Tally> {
 /// Real processes, killed at the worst moment.
 pub(super) fn run_crash(run: &Run) -> Result<Tally> {
     run_target(CRASH, cargo_test(), &run.metadata)
+}
+
+/// A real process, and clients that want all of it. What they show is shown, too.
+pub(super) fn run_hostile(run: &Run) -> Result<Tally> {
+    let mut command = cargo_test();
+    // The table it prints is what people want to see.
+    command.args(["--test", HOSTILE, "--", "--nocapture"]);
+    follow(command, &run.metadata)
 }
 
 /// The simulation, with seeds counted from 0.
