@@ -18,6 +18,8 @@ export default defineConfig({
     include: ["src/**/*.test.ts", "tests/*.test.mjs"],
     // One process, so that ending it ends everything it started.
     pool: "threads",
+    // What one browser does would be in the figures of another.
+    fileParallelism: false,
     testTimeout: 120_000,
     hookTimeout: 60_000,
   },

@@ -1,23 +1,20 @@
-import { useLiveQuery } from "@tanstack/react-db"
-import { useEffect, useMemo, useRef, useState } from "react"
+import { useEffect, useRef, useState } from "react"
 import { sayWhy } from "./actions"
 import { Answer, Working } from "./components/Answer"
 import { Composer } from "./components/Composer"
+import { Edge } from "./components/Edge"
 import { Header } from "./components/Header"
 import { Said } from "./components/Said"
 import { Transcript } from "./components/Transcript"
 import { Welcome } from "./components/Welcome"
-import { conversation } from "./conversation"
-import type { Conversation } from "./conversation"
 import type { Session } from "./session"
 import { useStore } from "./store"
 
 export function App({ session }: { session: Session }) {
-  const { growth, actions } = session
+  const { window, actions } = session
   const connection = useStore(session.connection)
-  const { entries, isBusy, running } = useConversation(session)
+  const { entries, growth, isOpen, isBusy, running, earlier, later, jump } = useStore(window.view)
   const [error, setError] = useState("")
-  const [sent, setSent] = useState(0)
   const composer = useRef<{ focus(): void }>(null)
 
   useEffect(() => {
@@ -27,7 +24,8 @@ export function App({ session }: { session: Session }) {
   const send = (text: string) => {
     setError("")
     actions.send(text)
-    setSent(sent + 1)
+    // A person who speaks wants to see the answer.
+    window.latest()
     composer.current?.focus()
   }
   const stop = () => {
@@ -37,13 +35,33 @@ export function App({ session }: { session: Session }) {
     actions.stop(running?.generationId).catch((error: unknown) => setError(sayWhy(error)))
   }
 
-  const isEmpty = entries.length === 0
+  const isLive = later.state === "none"
+  const isEmpty = isOpen && earlier.state === "none" && entries.length === 0
   // An answer that has begun says so itself.
-  const isAsked = isBusy && running?.generationId === undefined
+  const isAsked = isLive && isBusy && running?.generationId === undefined
   return (
     <>
       <Header id={session.id} connection={connection} />
-      <Transcript sent={sent}>
+      <Transcript
+        jump={jump}
+        isLive={isLive}
+        // A page that could not be read is not asked for again and again by scrolling.
+        onEarlier={() => earlier.state === "more" && void window.earlier()}
+        onLater={() => later.state === "more" && void window.later()}
+        onLatest={() => window.latest()}
+        onAtEnd={(isAtEnd) => window.isAtEnd(isAtEnd)}
+      >
+        {!isOpen && connection !== "gone" && <Opening />}
+        {isOpen && (
+          <Edge edge={earlier} label="Earlier messages" onLoad={() => void window.earlier()}>
+            <button type="button" onClick={() => void window.beginning()}>
+              Beginning
+            </button>
+          </Edge>
+        )}
+        {earlier.state === "none" && !isLive && (
+          <p className="note begins">This is where the session begins.</p>
+        )}
         {entries.map((entry) =>
           entry.kind === "said" ? (
             <Said key={entry.id} said={entry} actions={actions} />
@@ -51,6 +69,7 @@ export function App({ session }: { session: Session }) {
             <Answer key={entry.id} answer={entry} growth={growth} actions={actions} />
           ),
         )}
+        <Edge edge={later} label="Later messages" onLoad={() => void window.later()} />
         {isAsked && <Working />}
         {isEmpty && connection === "live" && <Welcome onPick={send} />}
       </Transcript>
@@ -67,16 +86,11 @@ export function App({ session }: { session: Session }) {
   )
 }
 
-function useConversation({ collections, actions, me }: Session): Conversation {
-  const { data: messages } = useLiveQuery(collections.messages)
-  const { data: generations } = useLiveQuery(collections.generations)
-  const { data: steps } = useLiveQuery(collections.steps)
-  const { data: toolCalls } = useLiveQuery(collections.toolCalls)
-  const { data: stops } = useLiveQuery(collections.stops)
-  const { data: resolutions } = useLiveQuery(collections.resolutions)
-  const outbox = useStore(actions.outbox)
-  return useMemo(
-    () => conversation({ messages, generations, steps, toolCalls, stops, resolutions, outbox, me }),
-    [messages, generations, steps, toolCalls, stops, resolutions, outbox, me],
+/** Before anything is known. */
+function Opening() {
+  return (
+    <div className="opening" role="progressbar" aria-label="Opening the session">
+      <Working />
+    </div>
   )
 }

@@ -1,10 +1,8 @@
 // What a person can do in a session. Each action is one request; what comes of it comes by the
 // stream.
 import type { Access } from "./access"
-import type { Table } from "./admission"
 import { Refused, call } from "./http"
 import { drawId } from "./id"
-import type { Message } from "./rows.gen"
 import { Store } from "./store"
 
 /** A message on its way. It goes once the stream has it. */
@@ -22,14 +20,15 @@ export class Actions {
   readonly #sessionUrl: string
   readonly #access: Access
 
-  constructor(sessionUrl: string, access: Access, messages: Table<Message>) {
+  constructor(sessionUrl: string, access: Access) {
     this.#sessionUrl = sessionUrl
     this.#access = access
-    const arrived = () => {
-      const rest = this.outbox.get().filter(({ id }) => !messages.has(id))
-      if (rest.length < this.outbox.get().length) this.outbox.set(rest)
-    }
-    messages.subscribeChanges(arrived)
+  }
+
+  /** The stream has these messages: they are on their way no more. */
+  arrived(messages: ReadonlyMap<string, unknown>): void {
+    const rest = this.outbox.get().filter(({ id }) => !messages.has(id))
+    if (rest.length < this.outbox.get().length) this.outbox.set(rest)
   }
 
   send(text: string): void {

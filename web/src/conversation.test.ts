@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest"
 import { conversation } from "./conversation"
 import type { Answer, SessionRows } from "./conversation"
-import type { Placed } from "./admission"
+import type { Placed } from "./notes"
 import type { Generation, Message, Step, ToolCall } from "./rows.gen"
 
 const AT = "2026-01-01T00:00:00.000Z"
@@ -87,10 +87,11 @@ describe("the order of a conversation", () => {
 
   it("reads several messages at once", () => {
     const messages = [said(0, "one"), said(1, "two")]
-    expect(outline({ messages, generations: [generation(1)] })).toEqual([
+    const generations = [generation(1, { status: "generating" })]
+    expect(outline({ messages, generations })).toEqual([
       "read: one",
       "read: two",
-      "guide completed: ",
+      "guide generating: ",
     ])
   })
 
@@ -105,6 +106,23 @@ describe("the order of a conversation", () => {
       "sending: two",
       "refused: three",
     ])
+  })
+
+  it("leaves out an answer of which only the end is among the rows", () => {
+    const steps = [step("guide-0", 1, "completed")]
+    const rows = { messages: [said(9, "next")], generations: [generation(0)], steps }
+    expect(outline(rows)).toEqual(["waiting: next"])
+  })
+
+  it("leaves nothing open that ends after the rows", () => {
+    const rows = {
+      messages: [said(0, "one"), said(2, "two")],
+      generations: [generation(0, { status: "generating" as const })],
+      steps: [step("guide-0", 1, "started")],
+      isPast: true,
+    }
+    expect(outline(rows)).toEqual(["read: one", "guide completed: left", "read: two"])
+    expect(show(rows)).toMatchObject({ isBusy: false, running: undefined })
   })
 
   it("names others", () => {

@@ -1,9 +1,11 @@
 // From rows to what is on the page, as docs/rows.md says: generation by generation, the messages
 // it has read and then what it said. A pure function; nothing here knows a browser.
 import type { Outgoing } from "./actions"
-import type { Placed } from "./admission"
+import type { Tables } from "./fold"
+import type { Placed } from "./notes"
 import type { Generation, Message, Resolution, Step, Stop, ToolCall } from "./rows.gen"
 
+/** The rows of a part of a session. */
 export interface SessionRows {
   messages: readonly Placed<Message>[]
   generations: readonly Placed<Generation>[]
@@ -14,6 +16,20 @@ export interface SessionRows {
   outbox: readonly Outgoing[]
   /** Who is at the page. */
   me: string
+  /** Whether more follows that is not among these rows: then what they leave open, that ends. */
+  isPast?: boolean
+}
+
+/** The rows of these tables. */
+export function rowsOf(tables: Tables): Omit<SessionRows, "outbox" | "me"> {
+  return {
+    messages: [...tables.message.values()],
+    generations: [...tables.generation.values()],
+    steps: [...tables.step.values()],
+    toolCalls: [...tables.toolCall.values()],
+    stops: [...tables.stop.values()],
+    resolutions: [...tables.resolution.values()],
+  }
 }
 
 export interface Conversation {
@@ -87,8 +103,9 @@ export interface Call {
 }
 
 export function conversation(rows: SessionRows): Conversation {
-  const generations = [...rows.generations].sort(byReach)
   const ownMessages = groupBy(rows.messages, (message) => message.generationId ?? "")
+  const told = rows.isPast ? rows.generations.map(endOf) : rows.generations
+  const generations = [...told, ...impliedBy(ownMessages, told)].sort(byReach)
   const steps = groupBy(rows.steps, (step) => step.generationId)
   const calls = new Map(rows.toolCalls.map((call) => [call.id, describeCall(call, rows)]))
   const known = new Set(generations.map(({ id }) => id))
@@ -103,18 +120,20 @@ export function conversation(rows: SessionRows): Conversation {
       entries.push(tell(heard[next] as Message, "read", calls, rows.me))
     }
     const own = (ownMessages.get(generation.id) ?? []).sort(byPosition)
-    entries.push(answer(generation, own, steps.get(generation.id) ?? [], calls))
+    const given = answer(generation, own, steps.get(generation.id) ?? [], calls)
+    // Of an answer that ended just after these rows begin, all that was said is before them.
+    if (given.turns.length || given.isThinking || given.ending) entries.push(given)
   }
   const unread = heard.slice(next)
   entries.push(
     ...unread.map((message) =>
-      tell(message, isAsked(message) ? "waiting" : "read", calls, rows.me),
+      tell(message, isAsked(message) && !rows.isPast ? "waiting" : "read", calls, rows.me),
     ),
   )
   entries.push(...rows.outbox.filter(isNews(rows.messages)).map(announce))
 
   const working = generations.filter(isUnderWay)
-  const asked = unread.filter(isAsked)
+  const asked = rows.isPast ? [] : unread.filter(isAsked)
   const isBusy = working.length > 0 || asked.length > 0
   return { entries, isBusy, running: isBusy ? findRunning(working, asked, rows.stops) : undefined }
 }
@@ -131,6 +150,32 @@ const byReach = (one: Placed<Generation>, other: Placed<Generation>) =>
 const isAsked = ({ role, targetAgent }: Message) => role === "user" && Boolean(targetAgent)
 
 const isUnderWay = ({ status }: Generation) => status === "pending" || status === "generating"
+
+/** A generation of which the end is not known, and does not matter. */
+function endOf(generation: Placed<Generation>): Placed<Generation> {
+  return isUnderWay(generation) ? { ...generation, status: "completed" } : generation
+}
+
+/** Generations whose messages are among the rows, but not they themselves. */
+function impliedBy(
+  ownMessages: ReadonlyMap<string, Placed<Message>[]>,
+  told: readonly Generation[],
+): Placed<Generation>[] {
+  const known = new Set(["", ...told.map(({ id }) => id)])
+  return [...ownMessages].flatMap(([id, messages]) => {
+    const first = messages.reduce((one, other) => (one.position < other.position ? one : other))
+    if (known.has(id) || first.role === "user") return []
+    const { actorId: agentName, createdAt, position } = first
+    const at = { position, createdAt, updatedAt: createdAt, readUpTo: reachOf(id, position) }
+    return [{ id, agentName, model: "", status: "completed" as const, ...at }]
+  })
+}
+
+/** A generation is named after what it has read, which was there before its first message. */
+function reachOf(id: string, position: number): number {
+  const named = /-(\d+)$/.exec(id)?.[1]
+  return Math.min(named === undefined ? position : Number(named), position - 1)
+}
 
 function isNews(messages: readonly Message[]): (outgoing: Outgoing) => boolean {
   const arrived = new Set(messages.map(({ id }) => id))
@@ -161,7 +206,10 @@ function answer(
   const turns: Turn[] = messages.map((message) => {
     return { id: message.id, parts: partsOf(message, calls), isGrowing: false }
   })
-  const unfinished = steps.filter(({ id }) => !finished.has(id)).sort((a, b) => a.turn - b.turn)
+  // The message of a step that is completed is there, or before all these rows.
+  const unfinished = steps
+    .filter(({ id, status }) => !finished.has(id) && status !== "completed")
+    .sort((a, b) => a.turn - b.turn)
   for (const { id, status } of unfinished) {
     turns.push({ id, isGrowing: status === "started" && isUnderWay(generation) })
   }
@@ -288,4 +336,23 @@ function groupBy<Item>(items: readonly Item[], keyOf: (item: Item) => string): M
     else groups.set(keyOf(item), [item])
   }
   return groups
+}
+
+/** The entries, each the object it was before if it says the same, so that it is not drawn again. */
+export function keepSame(before: readonly Entry[], now: readonly Entry[]): Entry[] {
+  const known = new Map(before.map((entry) => [entry.id, entry]))
+  return now.map((entry) => {
+    const old = known.get(entry.id)
+    return old && isEqual(old, entry) ? old : entry
+  })
+}
+
+function isEqual(one: unknown, other: unknown): boolean {
+  if (Object.is(one, other)) return true
+  if (typeof one !== "object" || typeof other !== "object" || !one || !other) return false
+  const names = Object.keys(one)
+  return (
+    names.length === Object.keys(other).length &&
+    names.every((name) => isEqual(Reflect.get(one, name), Reflect.get(other, name)))
+  )
 }

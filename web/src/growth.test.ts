@@ -1,5 +1,4 @@
 import { describe, expect, it } from "vitest"
-import type { Table } from "./admission"
 import { Growth } from "./growth"
 import type { Chunk } from "./rows.gen"
 
@@ -7,10 +6,12 @@ type Change = { type: "insert" | "delete"; value: Chunk }
 
 /** A growth, and a way to feed it. */
 function grow() {
-  let take: (changes: Change[]) => void = () => undefined
-  const chunks = { subscribeChanges: (reader: typeof take) => (take = reader) }
-  const growth = new Growth(chunks as unknown as Table<Chunk>)
-  return { growth, feed: (...changes: Change[]) => take(changes) }
+  const growth = new Growth()
+  const of = (changes: Change[], type: Change["type"]) =>
+    changes.filter((change) => change.type === type).map(({ value }) => value)
+  const feed = (...changes: Change[]) =>
+    growth.change(of(changes, "insert"), of(changes, "delete"))
+  return { growth, feed }
 }
 
 const chunk = (index: number, content: string, type: Chunk["type"] = "text"): Chunk => {
@@ -65,5 +66,24 @@ describe("growth", () => {
     expect(outline(growth)).toEqual([])
     feed(insert(2, "Once upon a time"))
     expect(outline(growth)).toEqual(["text Once upon a time"])
+  })
+
+  it("builds nothing again that stays the same", () => {
+    const { growth, feed } = grow()
+    feed(insert(1, " upon"))
+    const before = growth.pieces("m")
+    growth.become([chunk(1, " upon")])
+    expect(growth.pieces("m")).toBe(before)
+    growth.become([chunk(1, " upon"), chunk(0, "Once")])
+    expect(outline(growth)).toEqual(["text Once upon"])
+    growth.become([])
+    expect(outline(growth)).toEqual([])
+  })
+
+  it("forgets a message that is whole", () => {
+    const { growth, feed } = grow()
+    feed(insert(0, "Once"))
+    growth.forget("m")
+    expect(outline(growth)).toEqual([])
   })
 })

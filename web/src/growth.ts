@@ -3,7 +3,6 @@
 // A live query that joins the chunks of a text would build the whole text again for every token.
 // Here a token is added to the piece it belongs to, and whoever shows that piece is handed the
 // token alone.
-import type { Table } from "./admission"
 import type { Chunk } from "./rows.gen"
 
 export type PieceKind = "text" | "thinking" | "call"
@@ -43,21 +42,40 @@ const NOTHING: readonly Piece[] = []
 export class Growth {
   readonly #messages = new Map<string, Growing>()
 
-  constructor(chunks: Table<Chunk>) {
-    const take = (changes: { type: string; value: Chunk }[]) => {
-      const shrunk = new Set<string>()
-      for (const { type, value } of changes) {
-        if (!value.messageId) continue
-        if (type === "delete") {
-          this.#remove(value)
-          shrunk.add(value.messageId)
-        } else {
-          this.#add(value)
-        }
-      }
-      shrunk.forEach((messageId) => this.#rebuild(messageId))
+  /** Takes chunks that came and chunks that were withdrawn. */
+  change(added: readonly Chunk[], removed: readonly Chunk[] = []): void {
+    const withdrawn = new Set(removed.map(({ id }) => id))
+    for (const messageId of new Set(removed.map(({ messageId }) => messageId ?? ""))) {
+      const growing = this.#of(messageId)
+      growing.chunks = growing.chunks.filter(({ id }) => !withdrawn.has(id))
+      this.#rebuild(messageId)
     }
-    chunks.subscribeChanges(take, { includeInitialState: true })
+    for (const chunk of added) if (chunk.messageId) this.#add(chunk)
+  }
+
+  /** Makes these all the chunks there are. Texts that stay the same are not built again. */
+  become(chunks: Iterable<Chunk>): void {
+    const byMessage = new Map<string, Chunk[]>([...this.#messages.keys()].map((id) => [id, []]))
+    for (const chunk of chunks) {
+      const id = chunk.messageId
+      if (!id) continue
+      const known = byMessage.get(id)
+      if (known) known.push(chunk)
+      else byMessage.set(id, [chunk])
+    }
+    for (const [messageId, next] of byMessage) {
+      const growing = this.#of(messageId)
+      next.sort((one, other) => one.index - other.index)
+      if (isSame(growing.chunks, next)) continue
+      growing.chunks = next
+      this.#rebuild(messageId)
+    }
+  }
+
+  /** The message is whole, and is shown from its own text. */
+  forget(messageId: string): void {
+    const growing = this.#messages.get(messageId)
+    if (growing) Object.assign(growing, { chunks: [], pieces: NOTHING })
   }
 
   /** The pieces of a message as it grows. */
@@ -97,16 +115,15 @@ export class Growth {
     }
   }
 
-  #remove(chunk: Chunk): void {
-    const growing = this.#of(chunk.messageId ?? "")
-    growing.chunks = growing.chunks.filter((other) => other.index !== chunk.index)
-  }
-
   #rebuild(messageId: string): void {
     const growing = this.#of(messageId)
     growing.pieces = growing.chunks.reduce(extend, [...NOTHING])
     growing.watchers.forEach((watcher) => watcher())
   }
+}
+
+function isSame(some: readonly Chunk[], others: readonly Chunk[]): boolean {
+  return some.length === others.length && some.every(({ id }, n) => id === others[n]?.id)
 }
 
 /** Adds a chunk; the same array if its piece was there. */

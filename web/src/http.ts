@@ -19,20 +19,30 @@ export async function call(
   body?: object,
   headers: Record<string, string> = {},
 ): Promise<unknown> {
+  const { text } = await send(method, url, body, headers)
+  return text ? JSON.parse(text) : undefined
+}
+
+/** One request, and its whole answer, if the server does not refuse. */
+export async function send(
+  method: "GET" | "POST" | "PUT",
+  url: string,
+  body: object | undefined,
+  headers: Record<string, string>,
+): Promise<{ response: Response; text: string }> {
   const request: RequestInit = { method, headers, signal: AbortSignal.timeout(TIME_MS_MAX) }
   if (body) {
     request.body = JSON.stringify(body)
     headers["content-type"] = "application/json"
   }
-  let response: Response
   try {
-    response = await fetch(url, request)
-  } catch {
-    throw new Error("The server cannot be reached.")
+    const response = await fetch(url, request)
+    const text = await response.text()
+    if (response.ok) return { response, text }
+    throw new Refused(response.status, explain(response, text))
+  } catch (error) {
+    throw error instanceof Refused ? error : new Error("The server cannot be reached.")
   }
-  const text = await response.text()
-  if (!response.ok) throw new Refused(response.status, explain(response, text))
-  return text ? JSON.parse(text) : undefined
 }
 
 /** Problem details (RFC 9457) if there are any, else the status. */

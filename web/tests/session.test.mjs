@@ -1,96 +1,21 @@
 // The page in a real browser, on the real server with the scripted model. Nothing waits for time to
 // pass: only for what a person would wait for.
-import { mkdirSync } from "node:fs"
-import { chromium } from "playwright-core"
-import {
-  afterAll,
-  afterEach,
-  beforeAll,
-  beforeEach,
-  describe,
-  expect,
-  onTestFailed,
-  test,
-} from "vitest"
-import { Tab } from "./page.mjs"
+import { describe, expect, test } from "vitest"
 import { appendRows, readLines, readRows } from "./rows.mjs"
-import { Server } from "./server.mjs"
-
-const BINARY = process.env.HEADWATER_BINARY
-const ARTIFACTS = process.env.BROWSER_ARTIFACTS ?? "../target/browser"
-const CHROMIUM = process.env.CHROMIUM ?? "/usr/bin/chromium"
-
-const FLAGS = [
-  "--no-sandbox",
-  "--disable-gpu",
-  "--disable-quic",
-  "--no-first-run",
-  "--disable-background-networking",
-  "--disable-component-update",
-  "--disable-sync",
-]
+import { setStage } from "./stage.mjs"
 
 /** Answers take seconds; the one to this takes a while. */
 const STORY = "Tell me a long story."
 const QUESTION = "How does this work?"
 const WEATHER = "What is the weather in Oslo and in Lima?"
 
-let server
-let browser
-let contexts = []
-let complaints = []
-let count = 0
-let id
-
-beforeAll(async () => {
-  if (!BINARY) throw new Error("HEADWATER_BINARY must name the headwater binary")
-  mkdirSync(ARTIFACTS, { recursive: true })
-  server = new Server(BINARY, `${ARTIFACTS}/server`)
-  await server.start()
-  browser = await chromium.launch({ executablePath: CHROMIUM, args: FLAGS })
-})
-
-afterAll(async () => {
-  await browser?.close()
-  await server?.kill()
-})
-
-beforeEach(() => {
-  count += 1
-  id = `test-${count}`
-  complaints = []
-})
-
-afterEach(async () => {
-  await Promise.all(contexts.splice(0).map((context) => context.close()))
-})
-
-/** A tab with this session. */
-async function open(options = {}, path = `/s/${id}`) {
-  const context = await browser.newContext({ viewport: { width: 1000, height: 760 }, ...options })
-  contexts.push(context)
-  const page = await context.newPage()
-  page.on("pageerror", (error) => complaints.push(error.message))
-  page.on("console", (line) => {
-    // Whoever has no server to ask says so; that is no fault of the page.
-    const isOfNetwork = line.text().includes("net::ERR_") || line.text().includes("Failed to load")
-    if (line.type() === "error" && !isOfNetwork) complaints.push(line.text())
-  })
-  page.on("request", (request) => {
-    if (new URL(request.url()).origin !== server.url) complaints.push(`asks ${request.url()}`)
-  })
-  const name = `failed-${count}-${contexts.length}`
-  onTestFailed(() => page.screenshot({ path: `${ARTIFACTS}/${name}.png` }).catch(() => undefined))
-  await page.goto(server.url + path)
-  return new Tab(page)
-}
-
-const shoot = (tab, name) => tab.page.screenshot({ path: `${ARTIFACTS}/${name}.png` })
+const stage = setStage("session")
+const { open, shoot } = stage
 
 /** The page shows what the stream says, each thing once and in order, and complains of nothing. */
 async function agrees(tab) {
-  expect(await tab.lines()).toEqual(await readLines(server.url, id))
-  expect(complaints).toEqual([])
+  expect(await tab.lines()).toEqual(await readLines(stage.server.url, stage.id))
+  expect(stage.complaints).toEqual([])
 }
 
 describe("the page of a session", () => {
@@ -103,7 +28,7 @@ describe("the page of a session", () => {
     await tab.page.waitForURL((url) => !url.pathname.endsWith(`/${name}`))
     await tab.page.getByRole("heading", { name: "Say something." }).waitFor()
     await shoot(tab, "empty")
-    expect(complaints).toEqual([])
+    expect(stage.complaints).toEqual([])
   })
 
   test("shows an answer as it is written", async () => {
@@ -174,13 +99,13 @@ describe("the page of a session", () => {
     await tab.page.reload()
     await tab.log.getByText("Stopped.").waitFor()
     expect((await tab.lines()).at(-1)).toBe(left)
-    const { generations } = await readRows(server.url, id)
+    const { generations } = await readRows(stage.server.url, stage.id)
     expect(generations.map(({ status, cancelledBy }) => [status, cancelledBy])).toEqual([
       ["cancelled", "user"],
     ])
     await tab.send("hello")
     await tab.settles(2)
-    expect(complaints).toEqual([])
+    expect(stage.complaints).toEqual([])
   })
 
   test("goes on by itself when the server was killed in the middle of an answer", async () => {
@@ -188,10 +113,10 @@ describe("the page of a session", () => {
     await tab.page.evaluate(() => (window.isSamePage = true))
     await tab.send(STORY)
     await tab.growsTo(60)
-    await server.kill()
+    await stage.server.kill()
     await tab.connection.getByText("Reconnecting").waitFor()
     await shoot(tab, "reconnecting")
-    await server.start()
+    await stage.server.start()
     await tab.settles(1)
     expect(await tab.connection.innerText()).toBe("")
     expect(await tab.page.evaluate(() => window.isSamePage)).toBe(true)
@@ -203,13 +128,13 @@ describe("the page of a session", () => {
     const tab = await open()
     await tab.send("hello")
     await tab.settles(1)
-    await server.kill()
+    await stage.server.kill()
     await tab.connection.getByText("Reconnecting").waitFor()
     await tab.send("Are you there?")
     const retry = tab.log.getByRole("button", { name: "Retry" })
     await retry.waitFor()
     await shoot(tab, "refused")
-    await server.start()
+    await stage.server.start()
     await retry.click()
     await tab.settles(2)
     expect((await tab.lines()).filter((line) => line === "you: Are you there?").length).toBe(1)
@@ -249,7 +174,7 @@ describe("the page of a session", () => {
     await keyboard.press("Shift+Tab")
     await keyboard.press("Enter")
     await tab.log.locator(".call details[open]").waitFor()
-    expect(complaints).toEqual([])
+    expect(stage.complaints).toEqual([])
   })
 
   test("asks what becomes of a call that may have run, and leaves out rows that make no sense", async () => {
@@ -268,7 +193,7 @@ describe("the page of a session", () => {
       createdAt,
     }
     const generation = { agentName: "other", model: "none", status: "generating", readUpTo: 0 }
-    await appendRows(server.url, id, [
+    await appendRows(stage.server.url, stage.id, [
       ["message", "broken", { role: "user", content: 7 }],
       ["generation", generationId, { ...generation, ...times }],
       ["message", "m", said],
@@ -279,7 +204,7 @@ describe("the page of a session", () => {
     await tab.page.getByRole("button", { name: "Mark as failed" }).click()
     await tab.log.getByText("decided", { exact: true }).waitFor()
     expect(await tab.page.getByRole("button", { name: "Run again" }).count()).toBe(0)
-    expect(complaints).toEqual([])
+    expect(stage.complaints).toEqual([])
   })
 
   test("follows the answer only for those who are at its end", async () => {
@@ -304,7 +229,7 @@ describe("the page of a session", () => {
     expect(await distance()).toBeLessThan(4)
     await tab.stopButton.click()
     await tab.log.getByText("Stopped.").waitFor()
-    expect(complaints).toEqual([])
+    expect(stage.complaints).toEqual([])
   })
 
   test.each(["light", "dark"])("fits on a narrow screen, %s", async (colorScheme) => {

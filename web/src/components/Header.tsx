@@ -5,7 +5,6 @@ const WORDS: Record<Connection, string> = {
   connecting: "Connecting…",
   live: "",
   reconnecting: "Reconnecting…",
-  outrun: "Reload the page to go on",
   gone: "There is no such session",
 }
 

@@ -1,23 +1,39 @@
 import { useCallback, useLayoutEffect, useRef, useState } from "react"
 import type { MouseEvent, ReactNode } from "react"
+import { Anchor } from "../anchor"
+import type { View } from "../window"
 
 /** How near to the end counts as being there. */
 const NEAR_PX = 48
+/** How many screens before an edge the next page is asked for. */
+const AHEAD_SCREENS = 1.5
 
 interface Props {
-  /** How often the reader has said something: whoever speaks wants to see the answer. */
-  sent: number
+  jump: View["jump"]
+  /** Whether the end of what is shown is the end of the session. */
+  isLive: boolean
+  onEarlier(): void
+  onLater(): void
+  onLatest(): void
+  onAtEnd(isAtEnd: boolean): void
   children: ReactNode
 }
 
-/** All that was said. It stays at its end for as long as the reader is there. */
-export function Transcript({ sent, children }: Props) {
+/**
+ * All that was said. It stays at its end for as long as the reader is there; elsewhere, what is
+ * being read stays where it is, whatever comes before or after it.
+ */
+export function Transcript(props: Props) {
+  const { jump, isLive, children } = props
   const frame = useRef<HTMLDivElement>(null)
   const content = useRef<HTMLDivElement>(null)
+  const anchor = useRef(new Anchor())
   const isAtEnd = useRef(true)
   /** Whether the reader has just opened or closed something, and wants to look at that. */
   const isLooking = useRef(false)
   const [showsJump, setShowsJump] = useState(false)
+  const latest = useRef(props)
+  latest.current = props
 
   const toEnd = useCallback(() => {
     const box = frame.current
@@ -27,9 +43,26 @@ export function Transcript({ sent, children }: Props) {
   const judge = useCallback(() => {
     const box = frame.current
     if (!box) return
-    isAtEnd.current = box.scrollHeight - box.scrollTop - box.clientHeight < NEAR_PX
+    const { isLive, onAtEnd, onEarlier, onLater } = latest.current
+    const below = box.scrollHeight - box.scrollTop - box.clientHeight
+    const ahead = box.clientHeight * AHEAD_SCREENS
+    isAtEnd.current = isLive && below < NEAR_PX
+    anchor.current.drop(box)
     setShowsJump(!isAtEnd.current)
+    onAtEnd(isAtEnd.current)
+    if (box.scrollTop < ahead) onEarlier()
+    if (!isLive && below < ahead) onLater()
   }, [])
+
+  /** After whatever has changed: stays where the reader is. */
+  const settle = useCallback(() => {
+    const box = frame.current
+    if (!box) return
+    if (isAtEnd.current && !isLooking.current) toEnd()
+    else if (!isLooking.current) anchor.current.hold(box)
+    judge()
+    isLooking.current = false
+  }, [toEnd, judge])
 
   const onClick = (event: MouseEvent) => {
     isLooking.current = (event.target as Element).closest("summary") !== null
@@ -38,17 +71,22 @@ export function Transcript({ sent, children }: Props) {
   useLayoutEffect(() => {
     if (!frame.current || !content.current) return undefined
     // Text grows without React, so its size is what tells.
-    const observer = new ResizeObserver(() => {
-      if (isAtEnd.current && !isLooking.current) toEnd()
-      else judge()
-      isLooking.current = false
-    })
+    const observer = new ResizeObserver(settle)
     observer.observe(content.current)
     observer.observe(frame.current)
     return () => observer.disconnect()
-  }, [toEnd, judge])
+  }, [settle])
 
-  useLayoutEffect(toEnd, [sent, toEnd])
+  const jumps = useRef(-1)
+  useLayoutEffect(() => {
+    const hasJumped = jumps.current !== jump.count
+    jumps.current = jump.count
+    if (!hasJumped) return settle()
+    isAtEnd.current = isLive && jump.to === "end"
+    if (jump.to === "end") toEnd()
+    else if (frame.current) frame.current.scrollTop = 0
+    judge()
+  }, [children, jump, isLive, settle, judge, toEnd])
 
   return (
     <div className="transcript">
@@ -56,7 +94,7 @@ export function Transcript({ sent, children }: Props) {
         ref={frame}
         className="scroll"
         role="log"
-        aria-live="polite"
+        aria-live={isLive ? "polite" : "off"}
         aria-label="Conversation"
         tabIndex={0}
         onScroll={judge}
@@ -67,7 +105,7 @@ export function Transcript({ sent, children }: Props) {
         </div>
       </div>
       {showsJump && (
-        <button type="button" className="jump" onClick={toEnd}>
+        <button type="button" className="jump" onClick={() => latest.current.onLatest()}>
           Jump to latest
         </button>
       )}
