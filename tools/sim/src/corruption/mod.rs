@@ -173,8 +173,12 @@ impl Scene {
                 log.close().await;
                 found.judge(written, expect)?;
                 let is_whole = found.is_whole();
-                demand(is_sound == is_whole, || {
-                    format!("the doctor says {before:?}, but what is lost is {:?}", found.lost())
+                // Damage may also stand where no reader can come.
+                demand(is_whole || !is_sound, || {
+                    format!("the doctor finds nothing, but what is lost is {:?}", found.lost())
+                })?;
+                demand(is_sound || !is_whole || expect.may_refuse, || {
+                    format!("nothing is lost, but the doctor says {before:?}")
                 })?;
                 match (is_whole, found.is_all_of(written)) {
                     (true, true) => met.unharmed += 1,

@@ -43,6 +43,8 @@ struct Rebuild<'a> {
     table: Table,
     ids: BTreeSet<Incarnation>,
     dropped: BTreeSet<Incarnation>,
+    /// Streams whose name belongs to a newer one.
+    older: BTreeSet<Incarnation>,
     /// Streams that only their forks speak of.
     lost_parents: BTreeSet<Incarnation>,
     pieces: BTreeMap<Incarnation, Vec<Piece>>,
@@ -68,6 +70,7 @@ pub(super) fn rebuild(files: &Arc<Files>, salt: Salt) -> Result<Vec<String>, Ope
         table: Table::default(),
         ids: BTreeSet::new(),
         dropped: BTreeSet::new(),
+        older: BTreeSet::new(),
         lost_parents: BTreeSet::new(),
         pieces: BTreeMap::new(),
         through: 0,
@@ -214,7 +217,7 @@ impl Rebuild<'_> {
         }
     }
 
-    fn insert(&mut self, id: Incarnation, meta: Meta) {
+    fn insert(&mut self, id: Incarnation, mut meta: Meta) {
         if let Some(origin) = &meta.origin
             && self.table.get(origin.parent).is_none()
         {
@@ -225,8 +228,26 @@ impl Rebuild<'_> {
             self.ids.insert(parent);
             self.lost_parents.insert(parent);
         }
+        // A name is used again only after the stream that had it was deleted.
+        let namesake = self.table.addresses().get(&meta.address).copied();
+        match namesake {
+            Some(newer) if newer > id => self.step_back(id, &mut meta),
+            Some(older) if older < id => {
+                let mut other = self.table.meta(older).clone();
+                self.step_back(older, &mut other);
+                *self.table.meta_mut(older) = other;
+            }
+            _ => {}
+        }
         self.table.insert(id, meta);
         self.ids.insert(id);
+    }
+
+    /// Takes the name from a stream that was deleted; its forks may still need it.
+    fn step_back(&mut self, id: Incarnation, meta: &mut Meta) {
+        meta.address = nameless_address(id);
+        meta.retired = true;
+        self.older.insert(id);
     }
 
     fn forget(&mut self, id: Incarnation) {
@@ -237,16 +258,11 @@ impl Rebuild<'_> {
         self.dropped.insert(id);
     }
 
-    /// A name is used again only after the stream that had it was deleted.
+    /// Forgets streams that were deleted and that no fork needs.
     fn drop_older_namesakes(&mut self) {
-        for id in self.ids.clone().into_iter().rev() {
-            let meta = self.table.meta(id);
-            if self.table.addresses().get(&meta.address) == Some(&id) {
-                continue;
-            }
-            match meta.forks {
-                0 => self.forget(id),
-                _ => self.table.apply(&Change::Retire { id }),
+        for id in std::mem::take(&mut self.older).into_iter().rev() {
+            if self.table.get(id).is_some_and(|meta| meta.forks == 0) {
+                self.forget(id);
             }
         }
     }
@@ -358,11 +374,9 @@ fn chain(mut pieces: Vec<Piece>) -> Vec<Piece> {
 
 /// A closed stream of which only messages are left.
 fn nameless(id: Incarnation, start: Offset, end: Offset) -> Meta {
-    let path = format!("{NAMELESS}/{}", id.0);
-    let path: StreamPath = path.parse().expect("a plain name");
     let mut meta = Meta::new(&NewStream {
         id,
-        address: Address::from(path),
+        address: nameless_address(id),
         content_type: ContentType::octet_stream(),
         expiry: Expiry::Never,
         at: UnixMs::new(0),
@@ -372,4 +386,9 @@ fn nameless(id: Incarnation, start: Offset, end: Offset) -> Meta {
     });
     (meta.earliest, meta.tail) = (start, end);
     meta
+}
+
+fn nameless_address(id: Incarnation) -> Address {
+    let path: StreamPath = format!("{NAMELESS}/{}", id.0).parse().expect("a plain name");
+    path.into()
 }
