@@ -394,7 +394,10 @@ fn wrong_words_are_refused_before_anything_is_done() {
     check(dir.path(), "serve --keys-file keys.toml", "but auth is none");
     check(dir.path(), "serve --auth jwt --jwt-key k.pem", "jwt-key needs jwt-algorithm");
     check(dir.path(), "serve --jwt-audience a", "the other jwt settings need jwt-key");
-    check(dir.path(), "serve --inflight-max 1KiB", "inflight-max is less than body-max");
+    check(dir.path(), "serve --inflight-max 1KiB", "inflight-max is less than twice body-max");
+    check(dir.path(), "serve --cors-origin app.example", "use * or origins such as https://");
+    check(dir.path(), "serve --cors-origin null", "use * or origins such as https://");
+    check(dir.path(), "serve --jwt-leeway 2h", "use whole seconds up to an hour");
     check(dir.path(), "serve --log a=b=c", "--log \"a=b=c\" is not allowed; use a level");
     check(dir.path(), "serve --listen 0.0.0.0:4437", "listen on 127.0.0.1");
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
@@ -454,7 +457,7 @@ fn a_second_signal_ends_the_server_now() {
     let server = Launch::new(dir.path()).args(["--engine", "memory"]).start().unwrap();
     // A request whose body never comes keeps the server from an orderly end.
     let mut connection = TcpStream::connect(&server.address).unwrap();
-    let head = "PUT /v1/stream/s HTTP/1.1\r\nhost: h\r\nexpect: 100-continue\r\n\
+    let head = "PUT /v1/stream/s HTTP/1.1\r\nhost: localhost\r\nexpect: 100-continue\r\n\
                 content-length: 10\r\n\r\n";
     connection.write_all(head.as_bytes()).unwrap();
     let mut go_on = [0; 12];

@@ -22,7 +22,8 @@
 //! and `http1` bring requests in; `service` routes each `call`; `request`, `handlers` and
 //! `response` are the way through; `follow` is for readers who stay; `problem` is what they hear
 //! when it fails; `neighbour` is for whoever serves other paths of the same address. `auth`,
-//! `rate`, `shares`, `flow`, `cors`, `etag`, `compression` and `metrics` each do one thing on that way.
+//! `rate`, `shares`, `flow`, `cors`, `etag`, `compression` and `metrics` each do one thing on that
+//! way.
 
 mod auth;
 mod call;

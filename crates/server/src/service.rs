@@ -53,7 +53,7 @@ pub(crate) struct Service {
     pub(crate) phases: Phases,
     /// True once the log refused a write because an earlier one failed.
     pub(crate) poisoned: AtomicBool,
-    /// Until when the disk counts as full, in milliseconds since the server began; 0 if it does not.
+    /// Until when the disk counts as full, in milliseconds since the start; 0 if it does not.
     pub(crate) full_until: AtomicU64,
     /// What all clients draw from.
     pub(crate) shares: Arc<Shares>,

@@ -63,8 +63,8 @@ pub struct Tls {
 
 /// How much a server takes on; what exceeds it is refused at once.
 ///
-/// Of connections, requests, bytes and live readers a single client, known by its token or its address, may
-/// hold half, and fewer the more there are: no more than what is still free (ADR 28).
+/// Of connections, requests, bytes and live readers a single client, known by its token or its
+/// address, may hold half, and less the more there are: no more than what is still free (ADR 28).
 #[derive(Clone, Debug)]
 pub struct Limits {
     /// Bytes of one request body; 16 MiB. More is answered with 413.
@@ -77,7 +77,8 @@ pub struct Limits {
     pub header_timeout: Duration,
     /// Connections at a time; 20,000. The next one is answered with 503 and closed.
     pub connections_max: usize,
-    /// Requests at a time whose answers are not sent yet; 30,000. The next one is answered with 503.
+    /// Requests at a time whose answers are not sent yet; 30,000. The next one is answered with
+    /// 503.
     pub requests_max: usize,
     /// Bytes of request bodies at a time; 256 MiB. More is answered with 503.
     pub inflight_bytes_max: usize,

@@ -10,8 +10,8 @@ use server::Settings;
 
 /// For the log: segments that are written, packs that are read, the checkpoint under way.
 const LOG_DESCRIPTORS: u64 = 192;
-/// For what else there is: the listener, signals, calls to webhooks and models, and connections that
-/// are being turned away.
+/// For what else there is: the listener, signals, calls to webhooks and models, and connections
+/// that are being turned away.
 const OTHER_DESCRIPTORS: u64 = 160;
 /// For what each thread waits with.
 const THREAD_DESCRIPTORS: u64 = 4;

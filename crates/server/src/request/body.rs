@@ -96,7 +96,8 @@ async fn arrive(
     }
 }
 
-/// Only what has come counts, and the room for it: who announces much and sends nothing keeps no other client out.
+/// Only what has come counts, and the room for it: who announces much and sends nothing keeps no
+/// other client out.
 async fn collect(
     service: &Service,
     mut body: Incoming<'_>,

@@ -95,8 +95,8 @@ impl Reply {
 }
 
 /// Whether a browser that is led to a stream of this type may show it, because it shows data and
-/// runs nothing. It saves the rest to a file: documents that can carry scripts (HTML, SVG, XML), and
-/// whatever it may take for one some day.
+/// runs nothing. It saves the rest to a file: documents that can carry scripts (HTML, SVG, XML),
+/// and all that it may take for one some day.
 fn is_shown(content_type: &ContentType) -> bool {
     let text = content_type.as_str();
     let essence = text.split(';').next().unwrap_or(text).trim().to_ascii_lowercase();
