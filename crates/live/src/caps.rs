@@ -28,6 +28,12 @@ pub const READ_BYTES: usize = 1 << 20;
 /// Messages that a durable effect may pass before it notes how far it has come, where nothing
 /// happens that it acknowledges: so much history does it hold for nothing.
 pub const CURSOR_LAG_MAX: usize = 1_024;
+/// How often a durable effect that has nothing to acknowledge writes its cursor again, to show that
+/// it runs.
+pub const EFFECT_BEAT: Duration = Duration::from_secs(24 * 3_600);
+/// A durable effect that has not been seen for so long is gone: the next compaction forgets its
+/// cursor and its claim, and keeps no history for it.
+pub const EFFECT_AGE_MAX: Duration = Duration::from_secs(30 * 24 * 3_600);
 /// Bytes of a snapshot that are appended at once, unless one message alone has more.
 pub const SNAPSHOT_APPEND_BYTES: usize = 8 << 20;
 /// Transactions that wait to be appended to a stream.
@@ -54,6 +60,8 @@ pub const COPY_BYTES_MAX: usize = 256 << 20;
 /// A copy is also kept when nothing has come for so long.
 pub const COPY_IDLE: Duration = Duration::from_secs(2);
 
+// A clock that is days off must not make a running effect look gone.
+const _: () = assert!(EFFECT_AGE_MAX.as_secs() >= 10 * EFFECT_BEAT.as_secs());
 // Otherwise a cursor would hold handlers back that may run at the same time.
 const _: () = assert!(EVENTS_AHEAD_MAX >= CONCURRENCY_MAX);
 /// Rows that a compaction may leave out and holds before it looks which of them it need not.

@@ -60,7 +60,7 @@ mod transaction;
 pub use action::Action;
 pub use changes::Changes;
 pub use collection::{Collection, SourceFailed};
-pub use compact::{CompactError, Compacted, Compaction, Size, compact};
+pub use compact::{CompactError, Compacted, Compaction, EffectStatus, Size, compact, effects};
 pub use db::Db;
 pub use effect::{CommitError, Context, Effect, EffectBuilder, Event, EventId, HandlerError, Rows};
 pub use error::{DbError, PersistError};

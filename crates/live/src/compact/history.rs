@@ -4,11 +4,16 @@ use std::collections::BTreeMap;
 
 use log::Chunk;
 use state::{Body, Json, Place, Places, Skip, decode};
-use sys::Sys;
+use sys::{Sys, UnixMs};
 use wire::{Offset, Position, ReadFrom};
 
 use super::CompactError;
-use crate::{caps::READ_BYTES, effect, retry::Retry, stream::Stream};
+use crate::{
+    caps::{EFFECT_AGE_MAX, READ_BYTES},
+    effect,
+    retry::Retry,
+    stream::Stream,
+};
 
 /// Reads a stream from its start to a certain end.
 pub(super) struct History<'a> {
@@ -104,6 +109,28 @@ impl Survey {
             },
             Body::Change(_) | Body::Control(_) | Body::Skipped(_) => {}
         }
+    }
+
+    /// Effects of the stream, as they are found there.
+    pub(super) fn effects(&self) -> impl Iterator<Item = (&str, Option<&Json>)> {
+        let begun = self.claims.keys().filter(|effect| !self.cursors.contains_key(*effect));
+        let begun = begun.map(|effect| (effect.as_str(), None));
+        begun.chain(self.cursors.iter().map(|(effect, cursor)| (effect.as_str(), Some(cursor))))
+    }
+
+    /// Forgets effects that were not seen for too long, and tells which. What is from the future,
+    /// or does not tell its time, is taken to be there.
+    pub(super) fn forget_gone(&mut self, now: UnixMs) -> Vec<String> {
+        let is_gone = |cursor: &Json| {
+            effect::seen_at(cursor).is_some_and(|seen| now.since(seen) > EFFECT_AGE_MAX)
+        };
+        let gone = self.cursors.iter().filter(|(_, cursor)| is_gone(cursor));
+        let gone: Vec<_> = gone.map(|(effect, _)| effect.clone()).collect();
+        for effect in &gone {
+            self.cursors.remove(effect);
+            self.claims.remove(effect);
+        }
+        gone
     }
 
     /// What effects still need: from which position on, and who.

@@ -18,9 +18,10 @@ mod pen;
 
 use std::{ops::Range, sync::Arc};
 
-use log::{Head, Log};
+use log::{Append, AppendError, Head, Log};
 use query::Row;
-use sys::Sys;
+use state::Json;
+use sys::{Sys, UnixMs};
 use wire::{Address, Offset, Position};
 
 pub use self::error::CompactError;
@@ -30,7 +31,10 @@ use self::{
     history::{History, Survey},
     pen::Pen,
 };
-use crate::stream::{Rule, Rules, Stream};
+use crate::{
+    effect,
+    stream::{Rule, Rules, Stream},
+};
 
 /// Begins to compact a stream of State Protocol messages: [`Compaction::run`] does it.
 ///
@@ -62,6 +66,48 @@ pub fn compact(log: &Arc<dyn Log>, address: impl Into<Address>, sys: &Sys) -> Co
         rules: Rules::default(),
         drops: Vec::new(),
     }
+}
+
+/// The durable effects of a stream, by their names, whether they run or not.
+///
+/// # Errors
+/// If the stream cannot be read, or is none of State Protocol messages.
+pub async fn effects(
+    log: &Arc<dyn Log>,
+    address: impl Into<Address>,
+    sys: &Sys,
+) -> Result<Vec<EffectStatus>, CompactError> {
+    let stream = Stream { log: log.clone(), address: address.into() };
+    let head = log.head(&stream.address).await?;
+    if !head.content_type.is_json() {
+        return Err(CompactError::NotJson(head.content_type));
+    }
+    let survey = Survey::of(History::new(&stream, sys, head.tail)).await?;
+    let status = |(name, cursor): (&str, Option<&Json>)| {
+        let cursor =
+            cursor.map(|cursor| (effect::cursor_position(cursor), effect::seen_at(cursor)));
+        let (position, last_seen) = cursor.unwrap_or_default();
+        let lag = position.map(|position| head.tail.position.get().saturating_sub(position.get()));
+        EffectStatus { name: name.to_owned(), position, lag, last_seen }
+    };
+    let mut effects: Vec<_> = survey.effects().map(status).collect();
+    effects.sort_by(|one, other| one.name.cmp(&other.name));
+    Ok(effects)
+}
+
+/// How far a durable effect is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct EffectStatus {
+    /// What it is called.
+    pub name: String,
+    /// Everything before is done; none if it was claimed and did nothing yet.
+    pub position: Option<Position>,
+    /// Messages from there to the end of the stream, its own cursors among them.
+    pub lag: Option<u64>,
+    /// When it wrote its cursor last, by the clock of its runner, which it does at least once a day
+    /// while it runs; none if it does not tell.
+    pub last_seen: Option<UnixMs>,
 }
 
 /// A compaction on its way.
@@ -151,8 +197,10 @@ impl Compaction {
     /// If the stream cannot be compacted.
     pub async fn plan(&self) -> Result<Compacted, CompactError> {
         let head = self.head().await?;
+        let mut survey = self.survey(&head).await?;
+        survey.forget_gone(self.sys.clock.unix_ms());
         let pen = Pen::dry(head.tail);
-        Ok(self.write(&head, pen).await?.0)
+        Ok(self.write(&head, &survey, pen).await?.0)
     }
 
     /// Does it: writes the snapshot, then trims the stream to it.
@@ -161,14 +209,43 @@ impl Compaction {
     /// If the stream cannot be compacted, or was written to meanwhile. What the stream says is the
     /// same in any case.
     pub async fn run(self) -> Result<Compacted, CompactError> {
-        let head = self.head().await?;
+        let mut head = self.head().await?;
+        let mut survey = self.survey(&head).await?;
+        if self.forget_gone(&head, &mut survey).await? {
+            head = self.head().await?;
+            survey = self.survey(&head).await?;
+        }
         let pen = Pen::wet(&self.stream, &self.sys, head.tail);
-        let (compacted, outcome) = self.write(&head, pen).await?;
+        let (compacted, outcome) = self.write(&head, &survey, pen).await?;
         if outcome == Outcome::Written {
             let trimmed = self.stream.log.trim(&self.stream.address, head.tail).await;
             trimmed.map_err(CompactError::Trim)?;
         }
         Ok(compacted)
+    }
+
+    /// Forgets effects that were not seen for too long
+    /// ([`EFFECT_AGE_MAX`](crate::caps::EFFECT_AGE_MAX)), as somebody would who knew that they are
+    /// gone; true if there were some. Only if nothing was written meanwhile: one that shows itself
+    /// at the last moment stays.
+    async fn forget_gone(&self, head: &Head, survey: &mut Survey) -> Result<bool, CompactError> {
+        let now = self.sys.clock.unix_ms();
+        let gone = survey.forget_gone(now);
+        let drafts: Vec<_> = gone.iter().flat_map(|effect| effect::forgotten(effect)).collect();
+        let txid = format!("forget.{:x}.{:016x}", now.get(), self.sys.chance.u64()).parse();
+        let (false, Ok(txid)) = (drafts.is_empty(), txid) else { return Ok(false) };
+        let Ok(messages) = state::transaction(&txid, drafts) else { return Ok(false) };
+        tracing::info!(stream = %self.stream.address, ?gone, "effects are gone and are forgotten");
+        let append = Append { expected: Some(head.tail), ..Append::messages(messages) };
+        match self.stream.log.append(&self.stream.address, append).await {
+            Ok(_) => Ok(true),
+            Err(AppendError::ExpectedOffset(_)) => Err(CompactError::Moved),
+            Err(error) => Err(CompactError::Append(error)),
+        }
+    }
+
+    async fn survey(&self, head: &Head) -> Result<Survey, CompactError> {
+        Survey::of(History::new(&self.stream, &self.sys, head.tail)).await
     }
 
     /// The stream, if it can be compacted at all.
@@ -187,8 +264,12 @@ impl Compaction {
         Ok(head)
     }
 
-    async fn write(&self, head: &Head, mut pen: Pen) -> Result<(Compacted, Outcome), CompactError> {
-        let survey = Survey::of(History::new(&self.stream, &self.sys, head.tail)).await?;
+    async fn write(
+        &self,
+        head: &Head,
+        survey: &Survey,
+        mut pen: Pen,
+    ) -> Result<(Compacted, Outcome), CompactError> {
         if let (Odd::Refused, Some((position, reason))) = (self.odd, survey.odd) {
             return Err(CompactError::NotState { position, reason });
         }

@@ -1,6 +1,6 @@
 //! Acknowledgements: one owner of a cursor, which writes it together with what handlers commit.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, time::Duration};
 
 use log::Outcome;
 use state::Draft;
@@ -13,7 +13,7 @@ use super::{
     pen::{Pen, Refused, Sent},
     progress::Progress,
 };
-use crate::caps::{ACKS_WAITING_MAX, COMMITS_BYTES_MAX};
+use crate::caps::{ACKS_WAITING_MAX, COMMITS_BYTES_MAX, EFFECT_BEAT};
 
 /// What an acker is asked to do.
 enum Ack {
@@ -21,6 +21,8 @@ enum Ack {
     Delivered(Vec<Mark>, Vec<Mark>),
     /// All ticks before this position were looked at, and had no other events.
     Passed(u64),
+    /// The same, but that is no reason to write: it is told with whatever is written next.
+    Looked(u64),
     /// These events are done.
     Done(Vec<Mark>),
     /// These rows are to be written, and with them the events are done.
@@ -67,6 +69,11 @@ impl AckerHandle {
         answer.await.ok()
     }
 
+    /// Nothing else happened before this position, which need not be written; true if it was told.
+    pub(super) fn looked(&self, position: u64) -> bool {
+        self.0.try_send(Ack::Looked(position)).is_ok()
+    }
+
     /// Waits until the acker is gone.
     pub(super) async fn gone(&self) {
         self.0.closed().await;
@@ -93,6 +100,8 @@ pub(super) struct Acker {
     pen: Pen,
     progress: Progress,
     inbox: mpsc::Receiver<Ack>,
+    /// When the cursor was written last, since the start of the process.
+    written_at: Duration,
 }
 
 impl Acker {
@@ -100,17 +109,29 @@ impl Acker {
     pub(super) fn new(pen: Pen, mut cursor: Cursor) -> (Self, AckerHandle) {
         cursor.epoch = pen.epoch();
         let (sender, inbox) = mpsc::channel(ACKS_WAITING_MAX);
-        (Self { pen, progress: Progress::new(cursor), inbox }, AckerHandle(sender))
+        let written_at = pen.sys().clock.elapsed();
+        (Self { pen, progress: Progress::new(cursor), inbox, written_at }, AckerHandle(sender))
     }
 
     /// Works until everybody who may acknowledge is gone, or another runner has taken over.
     pub(super) async fn run(mut self) {
-        while let Some(first) = self.inbox.recv().await {
-            let mut acks = vec![first];
+        let clock = self.pen.sys().clock.clone();
+        loop {
+            let beat = (self.written_at + EFFECT_BEAT).saturating_sub(clock.elapsed());
+            let mut acks = match clock.timeout(beat, self.inbox.recv()).await {
+                Ok(Some(first)) => vec![first],
+                Ok(None) => return,
+                Err(_) => Vec::new(),
+            };
             while let Ok(next) = self.inbox.try_recv() {
                 acks.push(next);
             }
-            if let Err(why) = self.take(acks).await {
+            let mut taken = self.take(acks).await;
+            // Nothing happens that it writes of, and it is still there.
+            if taken.is_ok() && clock.elapsed() >= self.written_at + EFFECT_BEAT {
+                taken = self.begin().await.map(|_| ());
+            }
+            if let Err(why) = taken {
                 tracing::warn!(effect = %self.pen.effect(), %why, "a durable effect stops");
                 return;
             }
@@ -137,6 +158,7 @@ impl Acker {
             match ack {
                 Ack::Delivered(new, known) => self.progress.deliver(new, known),
                 Ack::Passed(position) => is_changed |= self.progress.pass(position),
+                Ack::Looked(position) => drop(self.progress.pass(position)),
                 Ack::Done(marks) => done.extend(marks),
                 Ack::Commit(commit) => commits.push(commit),
                 Ack::Ask(marks, reply) => asks.push((marks, reply)),
@@ -234,10 +256,12 @@ impl Acker {
 
     /// Appends rows and the cursor.
     async fn write(&mut self, mut drafts: Vec<Draft>) -> Result<Outcome, Refused> {
-        let cursor = self.progress.cursor();
+        let seen_at = Some(self.pen.sys().clock.unix_ms().get());
+        let cursor = Cursor { seen_at, ..self.progress.cursor() };
         let no_key = || Refused::Stream("the effect's name cannot be a key".into());
         drafts.push(cursor.draft(self.pen.effect()).ok_or_else(no_key)?);
         let (outcome, _) = self.pen.append(drafts).await?;
+        self.written_at = self.pen.sys().clock.elapsed();
         self.progress.written(&cursor);
         Ok(outcome)
     }

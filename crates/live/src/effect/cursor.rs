@@ -12,6 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use query::Key;
 use serde::{Deserialize, Serialize};
 use state::{Draft, Json, TypeName};
+use sys::UnixMs;
 use wire::{
     Position,
     caps::{INTEGER_MAX, ORDINAL_MAX},
@@ -28,6 +29,17 @@ pub(crate) const CLAIM_TYPE: &str = "headwater.claim";
 pub(crate) fn position(cursor: &Json) -> Option<Position> {
     let cursor: Cursor = cursor.read().ok()?;
     (cursor.position <= ORDINAL_MAX).then(|| Position::new(cursor.position))
+}
+
+/// The changes that forget an effect.
+pub(crate) fn forgotten(effect: &str) -> Vec<Draft> {
+    let delete = |name: &str| Some(Draft::delete(name.parse().ok()?, effect.parse().ok()?));
+    [TYPE, CLAIM_TYPE].into_iter().filter_map(delete).collect()
+}
+
+/// When the runner of a cursor was last seen, by its own clock.
+pub(crate) fn seen_at(cursor: &Json) -> Option<UnixMs> {
+    cursor.read::<Cursor>().ok()?.seen_at.map(UnixMs::new)
 }
 
 /// Whether a row of the type of claims is one. Strangers may write anything.
@@ -63,6 +75,9 @@ pub(super) struct Cursor {
     pub(super) done: BTreeSet<(u64, Key)>,
     /// Which runner wrote it; a later one has a higher number.
     pub(super) epoch: u64,
+    /// When, by the clock of that runner. Cursors of earlier versions do not tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) seen_at: Option<u64>,
 }
 
 impl Cursor {

@@ -92,6 +92,8 @@ struct Replay {
     ready: Vec<(Range<u64>, Vec<Change>)>,
     /// All ticks before this were applied.
     position: u64,
+    /// What the acker was told of that, without having to write it.
+    looked: u64,
     /// Messages since the acker was told so; cursors do not count, or they would call for others.
     passed: usize,
     /// Its query has come to its bound.
@@ -162,6 +164,7 @@ impl Replay {
             acker: handle,
             ready,
             position: 0,
+            looked: 0,
             passed: 0,
             is_stopped: false,
             kinds,
@@ -236,6 +239,10 @@ impl<R: Send + 'static> Feed<R> for Replay {
             if self.passed > CURSOR_LAG_MAX {
                 self.acker.room().await?.passed(self.position);
                 self.passed = 0;
+            }
+            if self.position > self.looked && self.reader.is_up_to_date() {
+                // An effect that idles needs no history, but says so only when it writes.
+                self.looked = if self.acker.looked(self.position) { self.position } else { 0 };
             }
             let read = tokio::select! {
                 biased;

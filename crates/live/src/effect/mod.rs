@@ -17,7 +17,7 @@ use query::{ChangeKind, Query};
 use sys::{Cancellation, Canceller, Task};
 
 pub(crate) use self::cursor::{
-    CLAIM_TYPE, TYPE as CURSOR_TYPE, is_claim, position as cursor_position,
+    CLAIM_TYPE, TYPE as CURSOR_TYPE, forgotten, is_claim, position as cursor_position, seen_at,
 };
 pub use self::{
     event::{Context, Event, EventId, HandlerError},

@@ -71,6 +71,10 @@ impl Pen {
         Ok(Self { effect, stream, sys, producer, epoch, seq, end: None, cancellation })
     }
 
+    pub(super) fn sys(&self) -> &Sys {
+        &self.sys
+    }
+
     pub(super) fn effect(&self) -> &SmolStr {
         &self.effect
     }

@@ -1,12 +1,15 @@
 //! Durable effects of streams that are compacted.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{collections::BTreeSet, future::Future, sync::Arc, time::Duration};
 
 use live::{CompactError, Compacted, StreamDb, compact};
 use log::{Append, Log};
 use proptest::prelude::*;
 use state::{State, Ticks};
-use sys::Sys;
+use sys::{
+    Sys, UnixMs,
+    disk::{SimDisk, SimFaults},
+};
 use tokio::sync::Semaphore;
 use wire::{Address, Messages, Position, ReadFrom};
 
@@ -322,5 +325,59 @@ fn an_effect_whose_beginning_is_not_kept_begins_with_the_rows_there_are() {
         replies(&db, 3).await;
         assert_eq!(answering.until(3).await.len(), 3);
         effect.dispose().await;
+    });
+}
+
+const DAY: Duration = Duration::from_secs(24 * 3_600);
+
+/// In a world of its own, since days pass in it.
+fn run_for_days<F: Future<Output = ()>>(test: impl FnOnce(Sys) -> F) {
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    let runtime = runtime.enable_time().start_paused(true).build().unwrap();
+    runtime.block_on(async {
+        let disk = SimDisk::new(1, SimFaults::default());
+        test(Sys::simulated(1, disk, UnixMs::new(1_900_000_000_000))).await;
+    });
+}
+
+#[test]
+fn an_effect_that_is_gone_is_forgotten_and_one_that_idles_is_not() {
+    run_for_days(|sys| async move {
+        let (log, address) = log_with_stream(&sys).await;
+        let db = open(&log, &address, &sys);
+        db.ready().await.unwrap();
+        let start = |name: &str| {
+            let pending = live::from::<Message>().filter(Message::status.eq(Status::Pending));
+            let effect = db.durable_effect(name, pending);
+            effect.on_enter(|_, _| async { Ok(()) }).start().unwrap()
+        };
+        let (gone, idle) = (start("gone"), start("idle"));
+        write(&db, &["a", "b", "c"]).await;
+        sys.clock.sleep(Duration::from_secs(1)).await;
+        gone.dispose().await;
+        let names = async || {
+            let effects = live::effects(&log, address.clone(), &sys).await.unwrap();
+            effects.into_iter().map(|effect| effect.name).collect::<Vec<_>>()
+        };
+        for (days, expected) in [(29, &["gone", "idle"][..]), (2, &["idle"])] {
+            // Others write every few hours, which does not concern the effect.
+            for _ in 0..4 * days {
+                sys.clock.sleep(DAY / 4).await;
+                let row = message("other", Status::Done);
+                let messages = db.rows::<Message>().unwrap();
+                let wrote = match messages.get("other") {
+                    None => messages.insert(row),
+                    Some(_) => messages.update("other", |row| row.likes += 1),
+                };
+                wrote.unwrap().settled().await.unwrap();
+            }
+            let _ = compact(&log, address.clone(), &sys).run().await.unwrap();
+            assert_eq!(names().await, expected, "{days} days later");
+        }
+        let effects = live::effects(&log, address.clone(), &sys).await.unwrap();
+        let seen = effects[0].last_seen.unwrap();
+        assert!(sys.clock.unix_ms().since(seen) <= DAY + Duration::from_secs(1), "{effects:?}");
+        assert!(effects[0].lag.is_some_and(|lag| lag <= 20), "its own beats: {effects:?}");
+        idle.dispose().await;
     });
 }

@@ -7,6 +7,7 @@ mod kill;
 mod real;
 #[cfg(feature = "sim")]
 mod sim;
+mod sweep;
 
 use std::{fmt, io, path::Path, sync::Arc};
 
@@ -14,6 +15,7 @@ pub use kill::{KillDisk, KillMode, KillPoint};
 pub use real::RealDisk;
 #[cfg(feature = "sim")]
 pub use sim::{SimDisk, SimFaults};
+pub use sweep::{BadKillPoint, End, sweep};
 
 /// A directory tree. Nothing is durable until the matching sync returned.
 pub trait Disk: Send + Sync + fmt::Debug {

@@ -1,0 +1,123 @@
+//! Sweeps: lives that are killed at each of their durable writes, for crash tests.
+
+use std::{
+    fmt,
+    str::FromStr,
+    sync::atomic::{AtomicU64, Ordering},
+    thread,
+};
+
+use super::{KillMode, KillPoint};
+
+/// How a life ended that was to be killed. Whatever else becomes of one is a failure of the test.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// By the kill, in the middle of what it did.
+    Killed,
+    /// It did all it was to do, in fewer writes than the one it was to be killed at.
+    Whole,
+}
+
+/// Kills a life at its first durable write, others at the second, the third and so on, before it
+/// and in the middle of it, until one comes to its end: so every write before that has killed, in
+/// both ways. Tells how many there were. `hands` lives go on at a time.
+///
+/// How many writes a life has may vary a little. Whoever has counted them in a life that was not
+/// killed should demand that most of these were met.
+pub fn sweep(hands: usize, live: impl Fn(KillPoint) -> End + Sync) -> u64 {
+    let (next, first_whole) = (AtomicU64::new(0), AtomicU64::new(u64::MAX));
+    let work = || {
+        loop {
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            let mode = if number % 2 == 0 { KillMode::Before } else { KillMode::Torn };
+            let point = KillPoint { at: 1 + number / 2, mode };
+            if point.at >= first_whole.load(Ordering::Relaxed) {
+                return;
+            }
+            if live(point) == End::Whole {
+                first_whole.fetch_min(point.at, Ordering::Relaxed);
+            }
+        }
+    };
+    thread::scope(|scope| {
+        for _ in 0..hands.max(1) {
+            scope.spawn(work);
+        }
+    });
+    first_whole.into_inner() - 1
+}
+
+/// `12`, or `12:torn`.
+impl fmt::Display for KillPoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.mode {
+            KillMode::Before => write!(f, "{}", self.at),
+            KillMode::Torn => write!(f, "{}:torn", self.at),
+        }
+    }
+}
+
+/// Not a place to die at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BadKillPoint(pub String);
+
+impl fmt::Display for BadKillPoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?} is no write to die at; use a number, perhaps with :torn after it", self.0)
+    }
+}
+
+impl std::error::Error for BadKillPoint {}
+
+impl FromStr for KillPoint {
+    type Err = BadKillPoint;
+
+    fn from_str(text: &str) -> Result<Self, BadKillPoint> {
+        let (number, mode) = match text.strip_suffix(":torn") {
+            Some(number) => (number, KillMode::Torn),
+            None => (text, KillMode::Before),
+        };
+        let at = number.parse().map_err(|_| BadKillPoint(text.to_owned()))?;
+        Ok(Self { at, mode })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{collections::BTreeSet, sync::Mutex};
+
+    use super::*;
+
+    #[test]
+    fn a_sweep_kills_at_every_write_in_both_ways_until_a_life_is_whole() {
+        for hands in [1, 4] {
+            let killed = Mutex::new(BTreeSet::new());
+            let writes = sweep(hands, |point| {
+                if point.at > 7 {
+                    return End::Whole;
+                }
+                killed.lock().unwrap().insert(point.to_string());
+                End::Killed
+            });
+            let killed = killed.into_inner().unwrap();
+            let all = (1..=7).flat_map(|at| [format!("{at}"), format!("{at}:torn")]);
+            assert_eq!((writes, killed), (7, all.collect()));
+        }
+    }
+
+    #[test]
+    fn a_life_that_is_whole_too_early_ends_the_sweep() {
+        let end = |at| if at == 3 { End::Whole } else { End::Killed };
+        assert_eq!(sweep(1, |point| end(point.at)), 2);
+    }
+
+    #[test]
+    fn a_point_is_read_as_it_is_written() {
+        for text in ["1", "12:torn"] {
+            assert_eq!(text.parse::<KillPoint>().unwrap().to_string(), text);
+        }
+        for bad in ["", "torn", "x:torn", "1torn"] {
+            bad.parse::<KillPoint>().unwrap_err();
+        }
+    }
+}
