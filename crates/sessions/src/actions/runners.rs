@@ -58,7 +58,8 @@ impl Runners {
         let has_read = |up_to: u64| self.stirred.is_none_or(|stirred| stirred.get() < up_to);
         let waiting = row.read_up_to.filter(|up_to| is_last && has_read(*up_to)).map(|_| {
             let until = row.waits_until.as_deref().and_then(|at| at.parse::<Timestamp>().ok());
-            Waiting { until: until.map(|at| UnixMs::new(at.unix_ms())) }
+            let until = until.map(|at| UnixMs::new(at.unix_ms()));
+            Waiting { until, left: row.waits_ms.map(Duration::from_millis) }
         });
         Some(RunnerFacts {
             epoch: row.epoch,

@@ -56,8 +56,10 @@ pub(crate) struct RunnerFacts {
 /// What a runner waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Waiting {
-    /// When it goes on at the latest.
+    /// When it goes on at the latest, by its clock.
     pub(crate) until: Option<UnixMs>,
+    /// How long that was from when it said so.
+    pub(crate) left: Option<Duration>,
 }
 
 /// Where the facts of sessions come from.
