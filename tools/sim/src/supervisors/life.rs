@@ -151,7 +151,8 @@ async fn something(scene: &Arc<Scene>, place: &mut Place, dice: &Dice) -> Verdic
                 scene.met.lock().deploys += 1;
                 revive(scene, place, slot, dice)?;
                 // As a rule it has released what it ran, but it may have been cut off.
-                scene.dead.lock().extend(process.shut_down().await);
+                let supervisor = process.shut_down().await;
+                scene.dead.lock().extend(supervisor);
             }
         }
         86..94 => {
