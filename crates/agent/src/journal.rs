@@ -253,7 +253,7 @@ async fn send(
     cancellation: &Cancellation,
 ) -> Result<(), JournalError> {
     let is_first = producer.seq == ProducerSeq::FIRST;
-    let mut failures = 0;
+    let (mut failures, mut is_last) = (0, false);
     loop {
         let append =
             Append { producer: Some(producer.clone()), ..Append::messages(messages.clone()) };
@@ -274,8 +274,10 @@ async fn send(
         };
         failures += 1;
         tracing::debug!(%error, failures, "an append of an agent is tried again");
-        if !cancellation.rest(Retry::default().pause(failures, &sys.chance), sys).await {
+        if is_last {
             return Err(JournalError::Ended(error.to_string()));
         }
+        // Whoever is to end while it waits for a stream tries once more: it may be back.
+        is_last = !cancellation.rest(Retry::default().pause(failures, &sys.chance), sys).await;
     }
 }

@@ -55,8 +55,8 @@ pub const SHELF_PAUSE_MAX: Duration = Duration::from_hours(24);
 /// Sessions that are known to have work, or to be left alone; of those beyond the ones that are
 /// left alone are forgotten, and found again when all sessions are gone through.
 pub const SESSIONS_KNOWN_MAX: usize = 100_000;
-/// Sessions of which it is remembered where they were seen at rest; those beyond are looked at again
-/// when all sessions are gone through.
+/// Sessions of which it is remembered where they were seen at rest; those beyond are looked at
+/// again when all sessions are gone through.
 pub const RESTED_MAX: usize = 100_000;
 /// Sessions that a supervisor looks at at a time.
 pub const LOOKS_MAX: usize = 64;

@@ -15,8 +15,9 @@
 //! `life` and `weather` how one life of it; `actors` who takes part, `client` how they ask;
 //! `inspect` what is looked at when all is quiet, `retirement` and `residue` what at the very end;
 //! `witness` stands between the log and its disk. `wakes` is a run of its own: subscriptions over
-//! such a log, and those who are woken. So is `effects`: durable effects over such a log. And so is
-//! `corruption`: a directory is damaged, examined, repaired and read.
+//! such a log, and those who are woken. So is `effects`: durable effects over such a log; and
+//! `supervisors`: two supervisors of agents over such a log. And so is `corruption`: a directory is
+//! damaged, examined, repaired and read.
 
 mod actors;
 mod aftermath;
@@ -33,6 +34,7 @@ mod plan;
 mod residue;
 mod retirement;
 mod seed;
+mod supervisors;
 mod wakes;
 mod weather;
 mod witness;
@@ -43,4 +45,5 @@ pub use coverage::{Coverage, Event};
 pub use effects::{EffectsMet, EffectsOutcome, run_effects};
 pub use history::Detail;
 pub use seed::{Outcome, each_seed, run, run_in_detail, run_many};
+pub use supervisors::{SupervisorsMet, SupervisorsOutcome, run_supervisors};
 pub use wakes::{Met, WakesOutcome, run_wakes};

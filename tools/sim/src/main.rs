@@ -6,6 +6,7 @@
 //! cargo run -p sim -- --seed 7 --wakes       the wakes of that seed
 //! cargo run -p sim -- --seed 7 --effects     the effects of that seed
 //! cargo run -p sim -- --seed 7 --corruption  the damage of that seed, and its repair
+//! cargo run -p sim -- --seed 7 --supervisors the supervisors of that seed
 //! cargo run -p sim -- --from 1000 --seeds 50 many seeds, with what failed
 //! ```
 
@@ -35,6 +36,9 @@ struct Cli {
     /// With --seed: run the wakes of that seed instead.
     #[arg(long)]
     wakes: bool,
+    /// With --seed: run the supervisors of that seed instead.
+    #[arg(long)]
+    supervisors: bool,
     /// How many seeds to run.
     #[arg(long, default_value_t = 1000)]
     seeds: u64,
@@ -49,6 +53,7 @@ fn main() -> ExitCode {
         Some(seed) if cli.corruption => trace(&sim::run_corruption(seed).outcome),
         Some(seed) if cli.effects => trace(&sim::run_effects(seed).outcome),
         Some(seed) if cli.wakes => trace(&sim::run_wakes(seed).outcome),
+        Some(seed) if cli.supervisors => trace(&sim::run_supervisors(seed).outcome),
         Some(seed) => {
             let detail = if cli.disk { Detail::Disk } else { Detail::Requests };
             trace(&sim::run_in_detail(seed, detail))

@@ -12,7 +12,7 @@ use std::{
     sync::Mutex,
 };
 
-use sim::{CorruptionMet, Coverage, EffectsMet, Event, Met, Outcome};
+use sim::{CorruptionMet, Coverage, EffectsMet, Event, Met, Outcome, SupervisorsMet};
 
 const SEEDS_VARIABLE: &str = "HEADWATER_SIM_SEEDS";
 const SEED_VARIABLE: &str = "HEADWATER_SIM_SEED";
@@ -155,6 +155,31 @@ fn damage_is_told_and_its_repair_loses_nothing_that_can_be_read() {
     });
     let (met, failures) = survey.into_inner().expect("no panic while held");
     let _ = writeln!(io::stderr(), "{seeds} seeds of damage met {met:?}");
+    demand_none(failures);
+    assert!(met.is_complete() || seeds < SEEDS_TO_MEET_ALL, "{met:?}");
+}
+
+#[test]
+fn once_faults_stop_two_supervisors_answer_all_that_is_owed_once_and_in_time() {
+    if let Some(seed) = number_in(SEED_VARIABLE) {
+        return demand_none(vec![sim::run_supervisors(seed).outcome]);
+    }
+    for seed in [0, 1, 2] {
+        let (one, other) = (sim::run_supervisors(seed), sim::run_supervisors(seed));
+        assert!(one == other, "seed {seed} runs differently");
+    }
+    let seeds = number_in(SEEDS_VARIABLE).unwrap_or(SEEDS_DEFAULT);
+    let survey = Mutex::new((SupervisorsMet::default(), Vec::new()));
+    sim::each_seed(0, seeds, |seed| {
+        let run = sim::run_supervisors(seed);
+        let mut survey = survey.lock().expect("no panic while held");
+        survey.0.add(&run.met);
+        if run.outcome.violation.is_some() {
+            survey.1.push(run.outcome);
+        }
+    });
+    let (met, failures) = survey.into_inner().expect("no panic while held");
+    let _ = writeln!(io::stderr(), "{seeds} seeds of supervisors met {met:?}");
     demand_none(failures);
     assert!(met.is_complete() || seeds < SEEDS_TO_MEET_ALL, "{met:?}");
 }

@@ -111,7 +111,7 @@ impl Pulse {
         db: &StreamDb,
         news: &mut News,
     ) -> Option<Signal> {
-        (self.runner.read_up_to, self.runner.waits_until) = (None, None);
+        self.clear_waiting();
         let Activity::Waiting { until } = *activity.borrow() else { return None };
         // First how far it was read: what is read from now on is not taken into account.
         let reached = db.reached()?;
@@ -120,7 +120,14 @@ impl Pulse {
         }
         self.runner.read_up_to = Some(reached.position.get());
         self.runner.waits_until = until.map(|at| Timestamp::from_unix_ms(at.get()).to_string());
+        let now = db.sys().clock.unix_ms();
+        self.runner.waits_ms = until.map(|at| at.get().saturating_sub(now.get()));
         None
+    }
+
+    fn clear_waiting(&mut self) {
+        let runner = &mut self.runner;
+        (runner.read_up_to, runner.waits_until, runner.waits_ms) = (None, None, None);
     }
 
     /// Something has come that it has not read when it said that it only waits.
@@ -132,7 +139,7 @@ impl Pulse {
     pub(super) fn progress(&mut self, writes: &mut Writes) {
         if self.is_alone {
             (self.is_alone, self.runner.is_shared) = (false, true);
-            (self.runner.read_up_to, self.runner.waits_until) = (None, None);
+            self.clear_waiting();
             writes.update(&self.runner);
         }
     }

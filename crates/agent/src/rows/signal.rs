@@ -118,4 +118,8 @@ pub struct Runner {
     /// When it goes on at the latest, if it only waits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waits_until: Option<String>,
+    /// How many milliseconds that is from when this was written: for those whose clock shows
+    /// another time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waits_ms: Option<u64>,
 }

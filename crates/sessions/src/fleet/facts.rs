@@ -54,8 +54,10 @@ pub(crate) struct RunnerFacts {
 /// What a runner waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Waiting {
-    /// When it goes on at the latest.
+    /// When it goes on at the latest, by its clock.
     pub(crate) until: Option<UnixMs>,
+    /// How long that was from when it said so.
+    pub(crate) left: Option<Duration>,
 }
 
 /// Reads a session up to its tail, and tells what it shows for an agent.
@@ -85,7 +87,8 @@ fn runner_of(state: &SessionState, head: &AgentHead) -> Option<RunnerFacts> {
     let row = &head.runner.as_ref()?.row;
     let waiting = state.is_waiting(head).then(|| {
         let until = row.waits_until.as_deref().and_then(|at| at.parse::<Timestamp>().ok());
-        Waiting { until: until.map(|at| UnixMs::new(at.unix_ms())) }
+        let until = until.map(|at| UnixMs::new(at.unix_ms()));
+        Waiting { until, left: row.waits_ms.map(Duration::from_millis) }
     });
     Some(RunnerFacts {
         epoch: row.epoch,

@@ -50,7 +50,7 @@ pub(super) async fn run(yard: &Yard, session: &SessionId, terms: Terms, ties: &T
         is_alone: terms.is_alone,
     };
     let ran = match (yard.start)(session.clone(), lease).await {
-        Ok(agent) => accompany(yard, session, agent, terms.is_alone, ties).await,
+        Ok(agent) => accompany(session, agent, terms.is_alone, ties).await,
         Err(error) => Err(error),
     };
     match ran {
@@ -69,7 +69,6 @@ pub(super) async fn run(yard: &Yard, session: &SessionId, terms: Terms, ties: &T
 
 /// Stays with an agent, and tells what it does.
 async fn accompany(
-    yard: &Yard,
     session: &SessionId,
     agent: RunningAgent,
     is_alone: bool,
@@ -89,7 +88,6 @@ async fn accompany(
         let paced = Event::Paced(session.clone(), ties.number, pace);
         tokio::select! {
             biased;
-            () = yard.cancellation.cancelled() => return agent.stop().await,
             () = ties.end.cancelled() => return agent.stop().await,
             // The owner is there for as long as there are jobs.
             _ = ties.tell.send(paced), if pace != told => told = pace,

@@ -6,8 +6,8 @@
 //! idles or waits for others gives its turn away, and takes it again when it goes on. One that
 //! another supervisor runs is left to it for as long as its lease holds.
 //!
-//! Reading order: `machine` decides, `owner` carries out; `facts` is all that is asked of a session,
-//! `candidates` which sessions are asked; `job` is a look or an agent under way.
+//! Reading order: `machine` decides, `owner` carries out; `facts` is all that is asked of a
+//! session, `candidates` which sessions are asked; `job` is a look or an agent under way.
 
 mod candidates;
 mod facts;

@@ -1,6 +1,6 @@
 //! The owner of a supervisor: tells the machine what happens, and carries out what it says.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc};
 
 use log::{Moved, Watch, WatchError};
 use sys::{Cancellation, Canceller, Task};
@@ -34,7 +34,8 @@ pub(super) struct Owner {
     tell_news: mpsc::Sender<Event>,
     pages: mpsc::Receiver<CandidatePage>,
     tell_page: mpsc::Sender<CandidatePage>,
-    jobs: HashMap<SessionId, Job>,
+    /// In order, so that a simulation ends them in the same one each time.
+    jobs: BTreeMap<SessionId, Job>,
     /// Which sessions may have work; none before that is known.
     candidates: Option<Arc<Candidates>>,
     /// None if all candidates were gone through.
@@ -96,7 +97,7 @@ impl Owner {
             tell_news,
             pages,
             tell_page,
-            jobs: HashMap::new(),
+            jobs: BTreeMap::new(),
             candidates: None,
             survey: Some(Survey::default()),
         })
@@ -133,6 +134,7 @@ impl Owner {
                 }
             }
         }
+        self.jobs.values().for_each(|job| job.end.cancel());
         while !self.jobs.is_empty() {
             let Some(event) = self.ends.recv().await else { return };
             if let Event::Ended(session, ..) = event {

@@ -151,7 +151,7 @@ async fn an_agent_that_works_in_silence_keeps_its_lease() {
     let (first, second) = (launch(), launch());
     world.say(session, "think").await;
     world.over(session, 1).await;
-    assert_eq!(ends(&world, &[session.clone()]).await, (1, 0, 0));
+    assert_eq!(ends(&world, std::slice::from_ref(session)).await, (1, 0, 0));
     assert_eq!(world.claims(session).await, 1);
     let beats = world.count_of(session, "runner").await;
     assert!((25..40).contains(&beats), "{beats} rows of a runner in 200 s");

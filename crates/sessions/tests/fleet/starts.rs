@@ -1,13 +1,18 @@
 //! Who is started, and who is left alone.
 
 use std::{
+    collections::BTreeMap,
     sync::{Arc, atomic::Ordering},
     time::Duration,
 };
 
 use agent::{Agent, rows::Message};
+use futures_util::FutureExt as _;
+use log::{Answer, Append, Chunk, Layer, Log, ReadError};
+use parking_lot::Mutex;
 use providers::scripted::Scripted;
 use sessions::{FleetSettings, SessionId};
+use wire::{Address, Messages, ReadFrom};
 
 use crate::support::{World, ids};
 
@@ -166,5 +171,62 @@ async fn an_agent_that_finds_nothing_to_do_is_left_alone_for_longer_each_time() 
     world.say(session, "are you there?").await;
     world.rest(Duration::from_secs(1)).await;
     assert_eq!(world.started(), before + 1, "what moves is looked at");
+    fleet.shutdown().await;
+}
+
+/// Counts reads of each stream.
+#[derive(Debug)]
+struct Counting {
+    inner: Arc<dyn Log>,
+    reads: Mutex<BTreeMap<String, usize>>,
+}
+
+impl Layer for Counting {
+    fn behind(&self) -> &dyn Log {
+        &*self.inner
+    }
+
+    fn read<'a>(
+        &'a self,
+        address: &'a Address,
+        from: ReadFrom,
+        bytes_max: usize,
+    ) -> Answer<'a, Result<Chunk, ReadError>> {
+        *self.reads.lock().entry(address.to_string()).or_default() += 1;
+        self.inner.read(address, from, bytes_max)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_lost_hints_only_sessions_that_have_moved_are_read() {
+    let mut world = World::new();
+    let counting = Arc::new(Counting { inner: world.log.clone(), reads: Mutex::default() });
+    world.watched = counting.clone();
+    let sessions = ids(300);
+    for session in &sessions {
+        world.say(session, "hello").await;
+    }
+    let fleet = world.launch(FleetSettings::default(), 0);
+    for session in &sessions {
+        world.answered(session, 1).await;
+    }
+    world.rest(Duration::from_mins(5)).await;
+    counting.reads.lock().clear();
+    // More hints than a watcher may lag behind; it is not asked meanwhile.
+    let address = Address::from(sessions[0].path().clone());
+    let line = r#"{"type":"note","key":"n","value":{},"headers":{"operation":"upsert"}}"#;
+    let appends = (0..3_000).map(|_| {
+        let note = Append::messages(Messages::one(line).unwrap());
+        world.log.append(&address, note)
+    });
+    for appended in appends.map(|append| append.now_or_never().unwrap()) {
+        let _ = appended.unwrap();
+    }
+    world.say(&sessions[299], "again").await;
+    world.answered(&sessions[299], 2).await;
+    world.rest(Duration::from_mins(5)).await;
+    let read: Vec<_> = counting.reads.lock().keys().cloned().collect();
+    let moved = [&sessions[0], &sessions[299]].map(|session| session.path().to_string());
+    assert_eq!(read, moved);
     fleet.shutdown().await;
 }

@@ -6,7 +6,10 @@ use sys::UnixMs;
 use wire::Position;
 
 use super::{Identity, Now, Session};
-use crate::{caps::LEASE_MAX, fleet::facts::Facts};
+use crate::{
+    caps::LEASE_MAX,
+    fleet::facts::{Facts, Waiting},
+};
 
 /// Who may run the agent of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,16 +19,34 @@ pub(super) enum Claim {
     /// Its runner, at least until then.
     Held { until: Duration },
     /// None is needed until the session moves, or until then.
-    Waits(Option<UnixMs>),
+    Waits(Until),
+}
+
+/// How long there is nothing to do, unless the session moves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Until {
+    Move,
+    Wall(UnixMs),
+    Elapsed(Duration),
 }
 
 /// The last sign of life of a runner, and since when it is known here. How long ago it was given is
 /// unknown, so a lease begins when its renewal is seen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Observed {
-    epoch: u64,
-    renewed: Option<Position>,
+    sign: Sign,
     since: Duration,
+}
+
+/// A sign of life: the takeover, its last message, and whether that says that it only waits. One
+/// that is not to wait any more has its lease from when that is seen.
+type Sign = (u64, Option<Position>, Waits);
+
+/// Whether a runner only waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Waits {
+    No,
+    Yes,
 }
 
 impl Session {
@@ -44,7 +65,7 @@ impl Session {
             // A runner that its session does not tell of: it was told of by the log.
             return match self.fence {
                 0 => free,
-                _ => self.lease_of(after, None, lease, now.elapsed).unwrap_or(free),
+                _ => self.lease_of((after, None, Waits::No), lease, now.elapsed).unwrap_or(free),
             };
         };
         if runner.incarnation != facts.place.1.get() {
@@ -55,30 +76,40 @@ impl Session {
         let homes = runner.home.as_ref().zip(identity.home.as_ref());
         // Its agent has ended, or an exclusive log was opened since then.
         let is_dead = is_own || homes.is_some_and(|(its, ours)| its != ours);
-        // When its time is over it goes on, and has its lease for that.
-        let waiting = runner.waiting.filter(|it| it.until.is_none_or(|until| until > now.wall));
-        match waiting {
-            Some(waiting) if runner.is_released || !is_dead => Claim::Waits(waiting.until),
+        let lease = runner.lease.unwrap_or(lease).min(LEASE_MAX);
+        let (now, wall) = (now.elapsed, now.wall);
+        let sign = |waits| (runner.epoch, runner.renewed, waits);
+        match runner.waiting {
+            Some(Waiting { until, .. }) if runner.is_released => match until {
+                Some(until) if until <= wall => free,
+                Some(until) => Claim::Waits(Until::Wall(until)),
+                None => Claim::Waits(Until::Move),
+            },
+            // Its clock may show any time, so what counts is how long it had left, and then its
+            // lease.
+            Some(Waiting { left, .. }) if !is_dead => match left {
+                Some(left) => {
+                    match self.lease_of(sign(Waits::Yes), left.saturating_add(lease), now) {
+                        Some(Claim::Held { until }) => Claim::Waits(Until::Elapsed(until)),
+                        _ => free,
+                    }
+                }
+                None => {
+                    let _ = self.lease_of(sign(Waits::Yes), lease, now);
+                    Claim::Waits(Until::Move)
+                }
+            },
             _ if runner.is_released || is_dead => free,
-            _ => {
-                let lease = runner.lease.unwrap_or(lease).min(LEASE_MAX);
-                let renewed = runner.renewed;
-                self.lease_of(runner.epoch, renewed, lease, now.elapsed).unwrap_or(free)
-            }
+            _ => self.lease_of(sign(Waits::No), lease, now).unwrap_or(free),
         }
     }
 
     /// The lease of a runner; none if it has run out.
-    fn lease_of(
-        &mut self,
-        epoch: u64,
-        renewed: Option<Position>,
-        lease: Duration,
-        now: Duration,
-    ) -> Option<Claim> {
-        let fresh = Observed { epoch, renewed, since: now };
-        let known = self.observed.filter(|it| (it.epoch, it.renewed) == (epoch, renewed));
-        let Observed { since, .. } = *self.observed.insert(known.unwrap_or(fresh));
-        (now < since + lease).then_some(Claim::Held { until: since + lease })
+    fn lease_of(&mut self, sign: Sign, lease: Duration, now: Duration) -> Option<Claim> {
+        let known = self.observed.filter(|known| known.sign == sign);
+        let known = known.unwrap_or(Observed { sign, since: now });
+        self.observed = Some(known);
+        let until = known.since.saturating_add(lease);
+        (now < until).then_some(Claim::Held { until })
     }
 }

@@ -28,7 +28,7 @@ use sys::UnixMs;
 use wire::Position;
 
 use self::{
-    lease::{Claim, Observed},
+    lease::{Claim, Observed, Until},
     quarantine::Quarantine,
 };
 use super::facts::{Facts, Place};
@@ -270,10 +270,8 @@ impl Machine {
         };
         match &mut known.state {
             State::Looking { is_dirty, .. } => *is_dirty = true,
-            State::Parked(at) => {
-                if at.is_none_or(|at| is_past(place, at)) {
-                    self.queue_look(&session);
-                }
+            State::Parked(at) if at.is_none_or(|at| is_past(place, at)) => {
+                self.queue_look(&session);
             }
             // Runners that hold a lease write all the time: they are not looked at for each word.
             State::Leased { looked } => {
@@ -326,7 +324,7 @@ impl Machine {
         let started = known.started_at.take();
         let claim = match known.judge(facts, &identity, lease, now) {
             // It was started for nothing, and would be again.
-            Claim::Free { .. } if started == Some(facts.moved) => Claim::Waits(None),
+            Claim::Free { .. } if started == Some(facts.moved) => Claim::Waits(Until::Move),
             claim => claim,
         };
         match claim {
@@ -403,7 +401,7 @@ impl Machine {
             Ended::Failed(Trouble::Lasting) => {
                 known.started_at = None;
                 let moved = known.parked_at;
-                self.park(session, None, moved, None, now);
+                self.park(session, None, moved, Until::Move, now);
             }
         }
     }
@@ -414,7 +412,7 @@ impl Machine {
         session: &SessionId,
         place: Option<Place>,
         moved: Option<Position>,
-        until: Option<UnixMs>,
+        until: Until,
         now: Now,
     ) {
         let Some(known) = self.sessions.get_mut(session) else { return };
@@ -432,8 +430,12 @@ impl Machine {
             return;
         }
         self.set_state(session, State::Parked(place));
-        self.set_timer(session, now.elapsed + pause);
-        if let (Some(until), Some(known)) = (until, self.sessions.get_mut(session)) {
+        let at = now.elapsed + pause;
+        match until {
+            Until::Elapsed(until) => self.set_timer(session, at.min(until)),
+            Until::Move | Until::Wall(_) => self.set_timer(session, at),
+        }
+        if let (Until::Wall(until), Some(known)) = (until, self.sessions.get_mut(session)) {
             known.wall_timer = Some(until);
             self.wall_timers.insert((until, session.clone()));
         }

@@ -5,10 +5,7 @@
 //! alone: only a death in that time is held against a session. Others wait for as long as a
 //! suspect needs to make progress, within a bound.
 
-use std::{
-    collections::{BTreeSet, HashSet},
-    time::Duration,
-};
+use std::{collections::BTreeSet, time::Duration};
 
 use super::{Command, Machine, Now, State};
 use crate::{
@@ -32,7 +29,7 @@ pub(super) struct Quarantine {
     since: Option<Duration>,
     /// Whether those that work were told to end.
     is_cleared: bool,
-    inside: HashSet<SessionId>,
+    inside: BTreeSet<SessionId>,
     /// Until when those inside have nothing beside them.
     until: Duration,
     /// Groups that the process has survived: the next ones are larger, so that many suspects of

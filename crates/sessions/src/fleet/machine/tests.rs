@@ -12,7 +12,7 @@ use proptest::prelude::*;
 use wire::Offset;
 
 use super::*;
-use crate::fleet::facts::RunnerFacts;
+use crate::fleet::facts::{RunnerFacts, Waiting};
 
 const SESSIONS: usize = 6;
 const LEASE: Duration = Duration::from_secs(20);
@@ -462,4 +462,25 @@ fn a_lease_begins_when_its_renewal_is_seen_and_a_release_ends_it() {
     world.pass(LEASED_LOOK_PAUSE);
     world.looked(0, true);
     assert!(world.sessions[0].job.is_some(), "it was released");
+}
+
+#[test]
+fn a_runner_that_has_waited_for_long_has_its_lease_when_that_is_over() {
+    let mut world = World::new();
+    world.sessions[0].has_work = true;
+    world.sessions[0].claim("rival");
+    let waiting = Waiting { until: None, left: Some(Duration::from_hours(1)) };
+    world.sessions[0].runner.iter_mut().for_each(|runner| runner.waiting = Some(waiting));
+    world.hint(0);
+    world.looked(0, true);
+    world.pass(LEASE * 3);
+    // What it waits for has come.
+    world.sessions[0].runner.iter_mut().for_each(|runner| runner.waiting = None);
+    world.sessions[0].write();
+    world.hint(0);
+    world.looked(0, true);
+    assert!(world.sessions[0].job.is_none(), "it had no time to go on");
+    world.pass(LEASE);
+    world.looked(0, true);
+    assert!(world.sessions[0].job.is_some(), "its lease has run out");
 }

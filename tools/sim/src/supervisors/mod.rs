@@ -1,0 +1,147 @@
+//! The simulation of supervisors: two of them on one log, people who write and say stop, calls that
+//! others answer. Supervisors die and are deployed anew, are cut off from the log, lose hints, have
+//! wall clocks that differ by days; disks fail and the power goes. Then faults stop, and everything
+//! that is owed must be done within a bound: each message is answered by exactly one generation,
+//! none has failed, and no runner was taken over that lived.
+
+mod judge;
+mod life;
+mod process;
+
+use std::{
+    collections::BTreeSet,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+};
+
+use parking_lot::Mutex;
+use sys::{
+    Sys, UnixMs,
+    disk::{SimDisk, SimFaults},
+};
+
+use crate::{
+    Coverage, Detail, Outcome,
+    dice::Dice,
+    history::History,
+    oracle::{Verdict, Violation},
+    seed::words_of,
+};
+
+const DISK_SALT: u64 = 0x7375_7065;
+const SYS_SALT: u64 = 0x7276_6973;
+const BEGINNING: UnixMs = UnixMs::new(1_900_000_000_000);
+
+/// What a run of supervisors came to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SupervisorsOutcome {
+    /// How it went.
+    pub outcome: Outcome,
+    /// What it met.
+    pub met: SupervisorsMet,
+}
+
+/// How often something was met.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SupervisorsMet {
+    /// Messages that were answered.
+    pub answered: u64,
+    /// Generations that a person has stopped.
+    pub stopped: u64,
+    /// Calls that others have answered.
+    pub measured: u64,
+    /// Runners that were taken over.
+    pub takeovers: u64,
+    /// Supervisors that died.
+    pub deaths: u64,
+    /// Supervisors that were ended in peace.
+    pub deploys: u64,
+    /// Times that one was cut off from the log.
+    pub outages: u64,
+    /// Hints that did not arrive.
+    pub hints_lost: u64,
+    /// Lives of the log that ended with a power cut.
+    pub cuts: u64,
+}
+
+impl SupervisorsMet {
+    fn counts(&self) -> [u64; 9] {
+        let Self { answered, stopped, measured, takeovers, deaths, deploys, .. } = *self;
+        let Self { outages, hints_lost, cuts, .. } = *self;
+        [answered, stopped, measured, takeovers, deaths, deploys, outages, hints_lost, cuts]
+    }
+
+    /// Adds what another run met.
+    pub fn add(&mut self, other: &Self) {
+        self.answered += other.answered;
+        self.stopped += other.stopped;
+        self.measured += other.measured;
+        self.takeovers += other.takeovers;
+        self.deaths += other.deaths;
+        self.deploys += other.deploys;
+        self.outages += other.outages;
+        self.hints_lost += other.hints_lost;
+        self.cuts += other.cuts;
+    }
+
+    /// True if everything was met at least once.
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        self.counts().iter().all(|count| *count > 0)
+    }
+}
+
+/// What all lives share.
+#[derive(Debug)]
+struct Scene {
+    sys: Sys,
+    seed: u64,
+    history: History,
+    // Each is held for one step, never across an await.
+    met: Mutex<SupervisorsMet>,
+    /// Supervisors whose process is gone.
+    dead: Mutex<BTreeSet<String>>,
+}
+
+/// Runs one seed of supervisors.
+#[must_use]
+pub fn run_supervisors(seed: u64) -> SupervisorsOutcome {
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    let runtime = runtime.enable_time().start_paused(true).build().expect("a runtime");
+    let first = SimDisk::new(seed ^ DISK_SALT, SimFaults::default());
+    let scene = runtime.block_on(async { Arc::new(Scene::new(seed, first.clone())) });
+    let disk = Mutex::new(first);
+    let playing = AssertUnwindSafe(|| runtime.block_on(play(seed, &scene, &disk)));
+    let violation = match catch_unwind(playing) {
+        Ok(Ok(())) => None,
+        Ok(Err(Violation(what))) => Some(what),
+        Err(panic) => Some(format!("panic: {}", words_of(panic.as_ref()))),
+    };
+    let trace_hash = disk.lock().trace_hash();
+    let (history, coverage) = (scene.history.lines(), Coverage::default());
+    let outcome = Outcome { seed, trace_hash, history, coverage, violation };
+    SupervisorsOutcome { outcome, met: *scene.met.lock() }
+}
+
+async fn play(seed: u64, scene: &Arc<Scene>, disk: &Mutex<SimDisk>) -> Verdict {
+    let dice = Dice::new(seed);
+    for _ in 0..dice.between(0..=2) {
+        let last = disk.lock().clone();
+        let next = life::live(scene, last, &dice).await?;
+        *disk.lock() = next;
+    }
+    let last = disk.lock().clone();
+    life::finish(scene, last, &dice).await
+}
+
+impl Scene {
+    fn new(seed: u64, disk: SimDisk) -> Self {
+        let sys = Sys::simulated(seed ^ SYS_SALT, disk, BEGINNING);
+        let history = History::new(sys.clock.clone(), Detail::Requests);
+        Self { sys, seed, history, met: Mutex::default(), dead: Mutex::default() }
+    }
+
+    fn note(&self, line: &str) {
+        self.history.note(line);
+    }
+}
