@@ -9,6 +9,8 @@ pub(crate) const ANSWER_BYTES_FREE: usize = 8 * 1024;
 /// What a request counts for whose body does not come with its head, and the room that a body gets
 /// before any of it came.
 pub(crate) const REQUEST_BYTES: usize = 16 * 1024;
+/// A read is expected to bring one of so many parts of what may be on its way at a time, at most.
+pub(crate) const EXPECTED_PARTS: usize = 16;
 /// Bytes from which on a body counts as large.
 pub(crate) const LARGE_BODY_BYTES: usize = 1024 * 1024;
 /// Room that a large body gets at once. Allocators keep blocks of a few megabytes when they are

@@ -6,6 +6,7 @@ use wire::{Address, Cursor, ReadFrom};
 
 use crate::{
     call::Call,
+    caps::EXPECTED_PARTS,
     compression,
     etag::Tag,
     follow, names,
@@ -48,7 +49,8 @@ pub(crate) async fn counted_read(
 ) -> Result<(Chunk, Option<Share>), Problem> {
     let _turn = call.account.read_turn().await;
     // Whose readers take nothing has nothing read for it that would only be refused.
-    let expected = call.service.count(&call.account, bytes_max)?;
+    let most = call.service.settings.limits.outgoing_bytes_max / EXPECTED_PARTS;
+    let expected = call.service.count(&call.account, bytes_max.min(most))?;
     let chunk = call.service.log.read(address, from, bytes_max).await?;
     drop(expected);
     let bytes = chunk.runs.iter().map(|run| run.data().len()).sum();
