@@ -387,6 +387,10 @@ impl Machine {
         match ended {
             Ended::Peace => {
                 known.failures = 0;
+                if matches!(known.state, State::Running { pace: Pace::Works, .. }) {
+                    // It was told to end: what it has left undone is there to be done.
+                    known.started_at = None;
+                }
                 self.queue_look(session);
             }
             Ended::TakenOver(epoch) => {

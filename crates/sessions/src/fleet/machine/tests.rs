@@ -16,9 +16,12 @@ use crate::fleet::facts::{RunnerFacts, Waiting};
 
 const SESSIONS: usize = 6;
 const LEASE: Duration = Duration::from_secs(20);
-/// Once faults stop, what is owed is done within this: the longest backoff, two leases, the longest
-/// quarantine of each session, and some for the work itself.
-const BOUND: Duration = Duration::from_secs(60 + 2 * 20 + SESSIONS as u64 * (10 + 30 + 90) + 60);
+/// Once faults stop, what is owed is done within this: the longest backoff, two leases, and the
+/// patience of quarantine for each session. It is less than the shortest pause of what is parked.
+const BOUND: Duration = Duration::from_secs(60 + 2 * 20 + SESSIONS as u64 * 15);
+
+/// An agent that was ended while it waited for others.
+const WAITING: Waiting = Waiting { until: None, left: None };
 
 /// What befalls the world.
 #[derive(Clone, Copy, Debug)]
@@ -33,6 +36,8 @@ enum Chance {
     Answer(usize),
     /// An agent waits for others.
     Wait(usize),
+    /// What an agent has waited for comes.
+    Measure(usize),
     /// An agent ends, as it was told to or by itself.
     End(usize, bool),
     /// Another supervisor runs the session, writes, or releases it.
@@ -58,6 +63,8 @@ enum Rival {
 struct Truth {
     has_work: bool,
     tail: u64,
+    /// How far hints have told.
+    heard: u64,
     moved: u64,
     runner: Option<RunnerFacts>,
     deaths: u32,
@@ -215,6 +222,7 @@ impl World {
 
     fn hint(&mut self, at: usize) {
         let place = self.sessions[at].place();
+        self.sessions[at].heard = self.sessions[at].tail;
         self.tell(Event::Moved(id(at), place));
     }
 
@@ -256,11 +264,16 @@ impl World {
 
     fn end(&mut self, at: usize, is_peace: bool) {
         let truth = &mut self.sessions[at];
-        let Some((number, _)) = truth.job.take() else { return };
+        let Some((number, pace)) = truth.job.take() else { return };
         let epoch = truth.runner.as_ref().map_or(0, |runner| runner.epoch);
+        // One that was not told to leaves nothing undone in peace.
+        let may_leave = truth.told_to_end || pace == Pace::Waits || !truth.has_work;
+        let is_peace = is_peace && may_leave;
         let ended = match (truth.is_runner("ours"), is_peace) {
             (true, true) => {
                 truth.release();
+                let waiting = (pace == Pace::Waits).then_some(WAITING);
+                truth.runner.iter_mut().for_each(|runner| runner.waiting = waiting);
                 Ended::Peace
             }
             (true, false) => Ended::Failed(Trouble::Passing),
@@ -268,6 +281,14 @@ impl World {
         };
         self.tell(Event::Ended(id(at), number, ended));
         self.hint(at);
+    }
+
+    fn measure(&mut self, at: usize) {
+        let truth = &mut self.sessions[at];
+        if truth.runner.as_mut().and_then(|runner| runner.waiting.take()).is_some() {
+            truth.write();
+            self.hint(at);
+        }
     }
 
     fn rival(&mut self, at: usize, rival: Rival) {
@@ -303,6 +324,7 @@ impl World {
             Chance::Looked(at, is_well) => self.looked(at, is_well),
             Chance::Answer(at) => self.pace(at, Pace::Idles),
             Chance::Wait(at) => self.pace(at, Pace::Waits),
+            Chance::Measure(at) => self.measure(at),
             Chance::End(at, is_peace) => self.end(at, is_peace),
             Chance::Rival(at, rival) => self.rival(at, rival),
             Chance::Deaths(at, deaths) => self.sessions[at].deaths = deaths,
@@ -333,7 +355,13 @@ impl World {
                 self.pace(at, Pace::Works);
             }
         }
-        self.hint_all();
+        for at in 0..SESSIONS {
+            self.measure(at);
+            // Hints that were lost are told; no others.
+            if self.sessions[at].heard < self.sessions[at].tail {
+                self.hint(at);
+            }
+        }
         let until = self.elapsed + BOUND;
         loop {
             let mut is_quiet = true;
@@ -385,6 +413,7 @@ fn chances() -> impl Strategy<Value = Vec<Chance>> {
         6 => (at(), prop::bool::weighted(0.9)).prop_map(|(at, well)| Chance::Looked(at, well)),
         4 => at().prop_map(Chance::Answer),
         2 => at().prop_map(Chance::Wait),
+        2 => at().prop_map(Chance::Measure),
         2 => (at(), any::<bool>()).prop_map(|(at, peace)| Chance::End(at, peace)),
         3 => (at(), rival).prop_map(|(at, rival)| Chance::Rival(at, rival)),
         1 => (at(), 0_u32..9).prop_map(|(at, deaths)| Chance::Deaths(at, deaths)),
@@ -413,6 +442,7 @@ fn in_its_last_look() -> World {
     world.meet(Chance::Say(0, true));
     world.looked(0, true);
     world.pace(0, Pace::Waits);
+    world.sessions[0].told_to_end = true;
     world.end(0, true);
     // Its release is a move, too.
     world.looked(0, true);
