@@ -1,15 +1,20 @@
 //! A session that is read as it grows, also through the absence of its server.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::HashSet, sync::Arc, time::Duration};
 
+use agent::rows::{Chunk, Message};
+use live::Row;
 use log::{Freshness, Log, ReadError};
 use sessions::SessionId;
-use state::{Place, Places};
+use state::{Body, Place, Places};
 use sys::{Clock, Sys};
 use wire::{Address, Offset, Position, ReadFrom, caps::CHUNK_BYTES_DEFAULT};
 
 use super::{LOOK_EVERY, talk::Talk};
-use crate::failure::Failure;
+use crate::{
+    failure::Failure,
+    session::{Entry, Window, change},
+};
 
 /// Reads a session.
 pub(super) struct Follower {
@@ -46,6 +51,14 @@ pub(super) enum Heard {
     Back,
 }
 
+/// How much of a session was read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Extent {
+    Whole,
+    /// There is more before it.
+    Newest,
+}
+
 impl Follower {
     pub(super) fn new(sys: &Sys, log: Arc<dyn Log>, session: &SessionId) -> Self {
         let address = Address::from(session.path().clone());
@@ -53,10 +66,13 @@ impl Follower {
         Self { clock, log, address, next: None, places, away: None }
     }
 
-    /// Reads all there is.
-    pub(super) async fn catch_up(&mut self, talk: &mut Talk) -> Result<(), Failure> {
+    /// Reads the end of the session, and says whether that was all of it.
+    pub(super) async fn catch_up(&mut self, talk: &mut Talk) -> Result<Extent, Failure> {
+        if self.log.capabilities().read_back {
+            return self.open_window(talk).await.map_err(Failure::refused);
+        }
         while self.read(talk).await.map_err(Failure::refused)? == Freshness::Behind {}
-        Ok(())
+        Ok(Extent::Whole)
     }
 
     /// Waits for more, and reads it.
@@ -105,9 +121,34 @@ impl Follower {
         self.read(talk).await
     }
 
+    /// Tells what is new in the newest part of the session.
+    async fn open_window(&mut self, talk: &mut Talk) -> Result<Extent, ReadError> {
+        let window = Window::open_with_work(&*self.log, &self.address).await?;
+        let entries = window.entries();
+        let messages = entries.iter().filter_map(|entry| change(entry, Message::NAME));
+        let whole: HashSet<String> = messages.map(|(key, _)| key.to_owned()).collect();
+        let known = self.places.covered().get();
+        for Entry { stands, body, .. } in entries.into_iter().filter(|it| it.stands >= known) {
+            // The pieces of a message that is there may be cut off; it has all of them.
+            if !is_piece_of(&body, &whole) {
+                talk.take(stands, body);
+            }
+        }
+        self.next = Some(window.next());
+        self.places = Places::from(window.next().position);
+        Ok(if window.is_whole() { Extent::Whole } else { Extent::Newest })
+    }
+
     async fn read(&mut self, talk: &mut Talk) -> Result<Freshness, ReadError> {
         let from = self.next.map_or(ReadFrom::Start, ReadFrom::At);
-        let chunk = self.log.read(&self.address, from, CHUNK_BYTES_DEFAULT).await?;
+        let chunk = match self.log.read(&self.address, from, CHUNK_BYTES_DEFAULT).await {
+            // It was compacted while we were away; what we have not seen is in what is left.
+            Err(ReadError::Trimmed(_)) if self.log.capabilities().read_back => {
+                self.open_window(talk).await?;
+                return Ok(Freshness::UpToDate);
+            }
+            read => read?,
+        };
         for (lies, message) in (chunk.start.position.get()..).zip(chunk.messages()) {
             let event = state::decode(message);
             match self.places.place(Position::new(lies), &event) {
@@ -118,4 +159,13 @@ impl Follower {
         self.next = Some(chunk.next);
         Ok(chunk.freshness)
     }
+}
+
+fn is_piece_of(body: &Body<'_>, messages: &HashSet<String>) -> bool {
+    let Body::Change(change) = body else { return false };
+    if change.type_name != Chunk::NAME {
+        return false;
+    }
+    let row = change.value.and_then(|value| serde_json::from_str::<Chunk>(value.get()).ok());
+    row.and_then(|row| row.message_id).is_some_and(|message| messages.contains(&message))
 }

@@ -14,7 +14,7 @@ use sys::Sys;
 
 use self::{
     desk::{Desk, Line},
-    follower::{Follower, Heard},
+    follower::{Extent, Follower, Heard},
     keyboard::{Interrupts, Keyboard, Typed},
     screen::Screen,
     talk::Talk,
@@ -99,8 +99,13 @@ impl<'a> Visit<'a> {
         let mut screen = Screen::new(keyboard.is_terminal());
         let mut follower = Follower::new(sys, desk.log(), session);
         let mut talk = Talk::default();
-        follower.catch_up(&mut talk).await?;
+        let extent = follower.catch_up(&mut talk).await?;
         screen.open(session, desk.about())?;
+        if extent == Extent::Newest {
+            let all = format!("`headwater stream read main/sessions/{session}`");
+            screen
+                .beside(&format!("older messages are not shown; the page has them, and {all}"))?;
+        }
         screen.show_past(&mut talk)?;
         let old_failures = talk.failures();
         let (unsent, has_stopped) = (None, false);

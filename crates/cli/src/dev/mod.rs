@@ -7,7 +7,7 @@ mod secret;
 use std::{cmp::Reverse, io, sync::Arc};
 
 use agent::{Home, session::Sessions};
-use log::{List, Log};
+use log::{List, Listed, Log};
 use server::{Auth, Issuer, Server};
 use sessions::{Actions, Door, Fleet, FleetSettings, Pass, SessionId};
 use sys::Sys;
@@ -70,15 +70,24 @@ pub(crate) fn run(flags: DevFlags) -> Result<(), Failure> {
     })
 }
 
-/// The latest sessions in which something was said.
+/// The latest sessions in which something was said, of all there are, page by page.
 async fn earlier(log: &dyn Log) -> Result<Vec<SessionId>, Failure> {
-    let list = List { prefix: SESSIONS_PREFIX.to_owned(), ..List::default() };
-    let page = log.list(list).await;
-    let mut streams = page.map_err(|error| Failure::about("sessions", error))?.streams;
-    streams.retain(|stream| stream.head.tail != Offset::START);
-    streams.sort_by_key(|stream| Reverse(stream.head.incarnation.get()));
-    let ids = streams.iter().filter_map(|stream| SessionId::of(&stream.path));
-    Ok(ids.take(EARLIER_MAX).collect())
+    let mut list = List { prefix: SESSIONS_PREFIX.to_owned(), ..List::default() };
+    let mut latest: Vec<Listed> = Vec::new();
+    loop {
+        let page = log.list(list.clone()).await;
+        let page = page.map_err(|error| Failure::about("sessions", error))?;
+        let is_used =
+            |it: &Listed| it.head.tail != Offset::START && SessionId::of(&it.path).is_some();
+        latest.extend(page.streams.into_iter().filter(is_used));
+        latest.sort_by_key(|stream| Reverse(stream.head.incarnation.get()));
+        latest.truncate(EARLIER_MAX);
+        match page.next {
+            Some(next) => list.after = Some(next),
+            None => break,
+        }
+    }
+    Ok(latest.iter().filter_map(|stream| SessionId::of(&stream.path)).collect())
 }
 
 fn house(sys: &Sys, actions: Actions, issuer: Option<Arc<Issuer>>) -> House {
@@ -202,6 +211,8 @@ impl Welcome<'_> {
 
 #[cfg(test)]
 mod tests {
+    use wire::caps::LIST_PAGE_MAX;
+
     use super::*;
 
     #[test]
@@ -218,5 +229,25 @@ mod tests {
             text.contains("http://127.0.0.1:4438/s/calm-otter-1 (port 4437 is taken)"),
             "{text}"
         );
+    }
+
+    #[tokio::test]
+    async fn the_latest_sessions_are_found_among_more_than_a_page_of_names() {
+        let sys = Sys::real();
+        let log: Arc<dyn Log> = Arc::new(log::MemoryLog::new(&sys));
+        let actions = Actions::for_agent(&sys, log.clone(), AGENT);
+        let mut said = Vec::new();
+        for number in 0..LIST_PAGE_MAX + 2 {
+            let session: SessionId = format!("s{number:05}").parse().unwrap();
+            actions.create(&session).await.unwrap();
+            said.push(session);
+        }
+        // Those that were never used are not told of; of the others, the newest are.
+        for index in [3, LIST_PAGE_MAX, LIST_PAGE_MAX + 1] {
+            let say = sessions::Deed::Say(sessions::Say::named("m", "hello"));
+            actions.act(&said[index], "ada", say).await.unwrap();
+        }
+        let expected = [LIST_PAGE_MAX + 1, LIST_PAGE_MAX, 3].map(|index| said[index].clone());
+        assert_eq!(earlier(&*log).await.unwrap(), expected);
     }
 }

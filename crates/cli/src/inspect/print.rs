@@ -1,6 +1,6 @@
 //! A timeline for people: aligned, one line for each thing that happened.
 
-use std::fmt::Write as _;
+use std::{collections::HashMap, fmt::Write as _};
 
 use sessions::SessionId;
 
@@ -19,16 +19,10 @@ fn text(session: &SessionId, timeline: &Timeline) -> String {
     let messages = counted(timeline.messages, "message");
     let generations = counted(timeline.generations.len(), "generation");
     line(&mut page, &format!("session {session}: {messages} of people, {generations}"));
-    for runner in &timeline.runners {
-        let next = |other: &&Takeover| other.agent == runner.agent && other.epoch > runner.epoch;
-        let end = match (&runner.released_at, timeline.runners.iter().find(next)) {
-            (Some(at), _) => format!("released {at}"),
-            (None, Some(next)) => format!("killed, or cut off: #{} took over", next.epoch),
-            (None, None) => "runs, or was killed".to_owned(),
-        };
-        let (agent, epoch) = (&runner.agent, runner.epoch);
-        line(&mut page, &format!("  runner {agent} #{epoch}  {}  {end}", runner.claimed_at));
+    if timeline.has_earlier {
+        line(&mut page, "  what was before is not shown: --last N shows more, --all all of it");
     }
+    show_runners(&mut page, &timeline.runners);
     for generation in &timeline.generations {
         show_generation(&mut page, generation);
     }
@@ -46,6 +40,24 @@ fn text(session: &SessionId, timeline: &Timeline) -> String {
     page
 }
 
+fn show_runners(page: &mut String, runners: &[Takeover]) {
+    // Who took over from whom is known from behind, in one pass.
+    let mut later: HashMap<&str, u64> = HashMap::new();
+    let ends = runners.iter().rev().map(|runner| {
+        let next = later.insert(&runner.agent, runner.epoch);
+        match (&runner.released_at, next) {
+            (Some(at), _) => format!("released {at}"),
+            (None, Some(next)) => format!("killed, or cut off: #{next} took over"),
+            (None, None) => "runs, or was killed".to_owned(),
+        }
+    });
+    let ends: Vec<String> = ends.collect();
+    for (runner, end) in runners.iter().zip(ends.iter().rev()) {
+        let (agent, epoch) = (&runner.agent, runner.epoch);
+        line(page, &format!("  runner {agent} #{epoch}  {}  {end}", runner.claimed_at));
+    }
+}
+
 fn show_generation(page: &mut String, generation: &Answered) {
     let row = &generation.row;
     let took = duration_ms(Some(&row.created_at), row.completed_at.as_deref());
@@ -55,13 +67,16 @@ fn show_generation(page: &mut String, generation: &Answered) {
     page.push('\n');
     line(page, &format!("{}  {}  {}  {}", row.id, row.created_at, row.model, status + &why));
     line(page, &format!("  {:<44} {:>10}", "in all", shown(took)));
+    let mut calls: HashMap<&str, Vec<&Called>> = HashMap::new();
+    for call in &generation.calls {
+        calls.entry(call.message_id.as_deref().unwrap_or_default()).or_default().push(call);
+    }
     for step in &generation.steps {
         for attempt in &step.attempts {
             let name = format!("turn {}", step.turn);
             show_attempt(page, &name, attempt);
         }
-        let of_step = |call: &&Called| call.message_id.as_deref() == Some(step.id.as_str());
-        for call in generation.calls.iter().filter(of_step) {
+        for call in calls.get(step.id.as_str()).into_iter().flatten() {
             show_call(page, call);
         }
     }

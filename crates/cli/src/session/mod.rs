@@ -1,11 +1,16 @@
-//! Sessions as the program runs them: which model answers, and the agent that asks it.
+//! Sessions as the program runs and reads them: which model answers, the agent that asks it, and
+//! the part of a session that a reader loads.
 
 mod choice;
 mod clock;
+mod window;
 
 use agent::{Agent, AgentBuilder};
 
-pub(crate) use self::choice::Choice;
+pub(crate) use self::{
+    choice::Choice,
+    window::{Entry, WINDOW_BYTES_MAX, Window, change},
+};
 
 /// The agent of every session.
 pub(crate) const AGENT: &str = "assistant";

@@ -8,7 +8,7 @@ use std::{
 
 use serde_json::Value;
 
-use crate::world::{Dev, Running, has_ended, rows, run, run_with};
+use crate::world::{Dev, Running, has_ended, rows, run, run_with, write_rounds};
 
 const LOCAL: [&str; 6] = ["chat", "demo", "--data-dir", "data", "--model", "scripted"];
 
@@ -96,6 +96,23 @@ fn a_session_that_was_compacted_goes_on() {
     assert!(said.stdout.starts_with("Hello!"), "{said:?}");
     let told = run(dir.path(), &["inspect", "demo", "--data-dir", "data"], "").ok().stdout;
     assert!(told.contains("3 messages of people, 3 generations"), "{told}");
+}
+
+#[test]
+fn a_long_session_opens_at_its_end() {
+    let dir = tempfile::tempdir().unwrap();
+    write_rounds(dir.path(), "demo", 3000);
+    let said = run(dir.path(), &LOCAL, "").ok();
+    assert!(said.stderr.contains("older messages are not shown"), "{}", &said.stderr[..500]);
+    assert!(said.stderr.contains("> Question 2999?\nAnswer 2999.\n"));
+    let shown = said.stderr.matches("> Question ").count();
+    assert!((20..1500).contains(&shown), "{shown} of 3,000 are shown");
+    // A short one is shown whole, and says nothing of that.
+    write_rounds(dir.path(), "short", 3);
+    let short = ["chat", "short", "--data-dir", "data", "--model", "scripted"];
+    let said = run(dir.path(), &short, "").ok();
+    assert_eq!(said.stderr.matches("> Question ").count(), 3, "{said:?}");
+    assert!(!said.stderr.contains("older messages"), "{said:?}");
 }
 
 #[test]

@@ -266,3 +266,55 @@ pub(crate) fn answer_in(messages: &[Value]) -> String {
     let last = said.iter().rfind(|row| row["role"] == "assistant").unwrap();
     last["content"].as_str().unwrap().to_owned()
 }
+
+/// Writes a session of so many rounds into `dir/data`: a question, and an answer that is over.
+pub(crate) fn write_rounds(dir: &Path, session: &str, rounds: usize) {
+    let path = format!("main/sessions/{session}");
+    let place = ["--data-dir", "data"];
+    let json = ["--content-type", "application/json"];
+    run(dir, &[&["stream", "create", &path][..], &json, &place].concat(), "").ok();
+    let rows: String = (0..rounds).flat_map(|number| round(number, number * ROUND)).collect();
+    run(dir, &[&["stream", "append", &path][..], &place].concat(), &rows).ok();
+}
+
+/// Rows of a round.
+const ROUND: usize = 6;
+
+fn round(number: usize, position: usize) -> [String; ROUND] {
+    let at = "2026-01-01T00:00:00.000Z";
+    let id = format!("assistant-{position}");
+    let message = format!("{id}:1");
+    let row = |operation: &str, name: &str, value: Value| {
+        let headers = json!({ "operation": operation });
+        let key = value["id"].clone();
+        json!({ "type": name, "key": key, "value": value, "headers": headers }).to_string() + "\n"
+    };
+    let generation = |status: &str| {
+        json!({
+            "id": id, "agentName": "assistant", "model": "none", "status": status,
+            "readUpTo": position, "createdAt": at, "updatedAt": at,
+        })
+    };
+    let step = |status: &str| {
+        json!({
+            "id": message, "generationId": id, "turn": 1, "attempt": 1, "firstChunk": 0,
+            "status": status, "startedAt": at,
+        })
+    };
+    let said = json!({
+        "id": format!("q{number}"), "role": "user", "content": format!("Question {number}?"),
+        "actorId": "ada", "targetAgent": "assistant", "createdAt": at,
+    });
+    let answer = json!({
+        "id": message, "role": "assistant", "content": format!("Answer {number}."),
+        "actorId": "assistant", "generationId": id, "createdAt": at,
+    });
+    [
+        row("insert", "message", said),
+        row("insert", "generation", generation("generating")),
+        row("insert", "step", step("started")),
+        row("insert", "message", answer),
+        row("update", "step", step("completed")),
+        row("update", "generation", generation("completed")),
+    ]
+}
