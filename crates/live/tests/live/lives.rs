@@ -58,7 +58,8 @@ fn put(id: &str, likes: u32, txid: &str) -> String {
 
 fn put_as(status: &str, id: &str, likes: u32, txid: &str) -> String {
     format!(
-        r#"{{"type":"{}","key":"{id}","value":{{"id":"{id}","text":"","status":"{status}","likes":{likes}}},
+        r#"{{"type":"{}","key":"{id}",
+           "value":{{"id":"{id}","text":"","status":"{status}","likes":{likes}}},
            "headers":{{"operation":"upsert","txid":"{txid}"}}}}"#,
         <Message as live::Row>::NAME
     )

@@ -1,7 +1,7 @@
 //! A consistent copy of a data directory, also of one that is in use.
 //!
-//! The copy is a prefix of the log: everything that was acknowledged before it was begun, and perhaps
-//! more. It is made from outside, without a lock and without holding the log up:
+//! The copy is a prefix of the log: everything that was acknowledged before it was begun, and
+//! perhaps more. It is made from outside, without a lock and without holding the log up:
 //!
 //! 1. The newest checkpoint is copied, then the packs that it speaks of: they never change.
 //! 2. The segments after it are copied frame by frame, up to the first frame that is not whole. A

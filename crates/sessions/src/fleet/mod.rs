@@ -99,8 +99,8 @@ type Start = Box<
 >;
 
 impl Fleet {
-    /// Runs the agent of this name in every one of these sessions that has something for it; `start`
-    /// starts it in one, with the [lease](agent::AgentBuilder::lease) that it is given.
+    /// Runs the agent of this name in every one of these sessions that has something for it;
+    /// `start` starts it in one, with the [lease](agent::AgentBuilder::lease) that it is given.
     ///
     /// # Errors
     /// If the log cannot be watched.

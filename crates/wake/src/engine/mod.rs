@@ -6,6 +6,7 @@ mod diary;
 mod follow;
 mod line;
 mod owner;
+mod requests;
 mod views;
 
 use std::sync::Arc;

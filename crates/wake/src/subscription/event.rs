@@ -19,7 +19,8 @@ pub(crate) enum Event {
     Linked(Linked),
     /// A client does not name the stream any more.
     Unlinked(#[serde(with = "crate::text")] StreamPath),
-    /// A stream that the pattern found is at rest, or gone: from now on its watermark speaks for it.
+    /// A stream that the pattern found is at rest, or gone: from now on its watermark speaks for
+    /// it.
     Left(#[serde(with = "crate::text")] StreamPath),
     Woken(Wake),
     Acked(Vec<Ack>),

@@ -77,7 +77,8 @@ fn verdicts(figures: &Figures, share: usize) -> String {
     let ratio = old / young;
     format!(
         "goal: first token after a cold wake p50 < {FIRST_TOKEN_MS_P50} ms: {}\n\
-         goal: flat: the oldest takes {ratio:.2} times the youngest, at most {FLAT_RATIO_MAX}: {}\n",
+         goal: flat: the oldest takes {ratio:.2} times the youngest, at most \
+         {FLAT_RATIO_MAX}: {}\n",
         word(old < FIRST_TOKEN_MS_P50),
         word(ratio <= FLAT_RATIO_MAX),
     )
