@@ -7,8 +7,9 @@
 //! In reading order: `contract` is what may be asked; `config` what a client decides;
 //! `subscription` what may happen to one; `book` and `index` hold them all and find who follows a
 //! stream; `engine` keeps the book in a system stream and acts on it; `open_work` finds streams
-//! that owe something after any crash; `courier` is who calls webhooks; `notice` and `signature` are
-//! for those who are called; `token` is how workers prove whose wake they have; `caps` bounds everything.
+//! that owe something after any crash; `courier` is who calls webhooks; `notice` and `signature`
+//! are for those who are called; `token` is how workers prove whose wake they have; `caps` bounds
+//! everything.
 
 mod book;
 pub mod caps;
