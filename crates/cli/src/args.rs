@@ -68,9 +68,10 @@ SIGTERM or Ctrl-C lets answers under way finish and ends the server; a second en
 takes the keys that `headwater keys rotate` made.";
 
 const BACKUP_NOTES: &str = "\
-The copy holds everything that was acknowledged before it was begun, and is a data directory like any
-other: start a server with it to restore. It holds the keys of webhooks, which are secret. A copy by
-cp -r of a directory that is in use may be torn, and is then refused.";
+The copy holds everything that was acknowledged before it was begun, and is a data directory like
+any other: start a server with it to restore. It holds the keys of webhooks, which are secret.
+
+A copy by cp -r of a directory that is in use may be torn, and is then refused.";
 
 #[derive(Debug, Parser)]
 #[command(name = "headwater", version, about = ABOUT, after_help = FIRST_STEPS)]

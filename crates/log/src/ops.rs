@@ -232,8 +232,8 @@ impl Chunk {
         }
     }
 
-    /// Some if the reader who asked for `from` was ahead of the tail: what it has seen after the tail
-    /// is not in the log, as after the restore of an older copy.
+    /// Some if the reader who asked for `from` was ahead of the tail: what it has seen after the
+    /// tail is not in the log, as after the restore of an older copy.
     #[must_use]
     pub fn overshoot(&self, from: ReadFrom) -> Option<OffsetBeyondTail> {
         match from {

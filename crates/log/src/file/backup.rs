@@ -1,7 +1,7 @@
 //! A consistent copy of a data directory, also of one that is in use.
 //!
-//! The copy is a prefix of the log: everything that was acknowledged before it was begun, and perhaps
-//! more. It is made from outside, without a lock and without holding the log up:
+//! The copy is a prefix of the log: everything that was acknowledged before it was begun, and
+//! perhaps more. It is made from outside, without a lock and without holding the log up:
 //!
 //! 1. The newest checkpoint is copied, then the packs that it speaks of: they never change.
 //! 2. The segments after it are copied frame by frame, up to the first frame that is not whole. A
@@ -198,9 +198,8 @@ impl Copy {
 
     /// Copies segments frame by frame; false if they do not follow each other.
     fn copy_segments(&mut self, segments: Segments, through: u32) -> Result<bool, OpenError> {
-        let mut expected = through + 1;
         let mut previous_end = None;
-        for (header, slot) in segments {
+        for (expected, (header, slot)) in (through + 1..).zip(segments) {
             if header.number != expected
                 || previous_end.is_some_and(|end| end != header.previous_end)
             {
@@ -216,7 +215,6 @@ impl Copy {
             })?;
             target.sync().map_err(at(&path))?;
             previous_end = Some(end);
-            expected += 1;
         }
         Ok(true)
     }

@@ -6,8 +6,8 @@
 //! crc 0b1f6a55
 //! ```
 //!
-//! The checksum covers the lines before it. Directories of earlier versions have one copy, without a
-//! checksum; the next start completes them. One copy is enough to open a directory.
+//! The checksum covers the lines before it. Directories of earlier versions have one copy, without
+//! a checksum; the next start completes them. One copy is enough to open a directory.
 
 use std::{io, path::Path};
 
