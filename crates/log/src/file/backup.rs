@@ -198,9 +198,8 @@ impl Copy {
 
     /// Copies segments frame by frame; false if they do not follow each other.
     fn copy_segments(&mut self, segments: Segments, through: u32) -> Result<bool, OpenError> {
-        let mut expected = through + 1;
         let mut previous_end = None;
-        for (header, slot) in segments {
+        for (expected, (header, slot)) in (through + 1..).zip(segments) {
             if header.number != expected
                 || previous_end.is_some_and(|end| end != header.previous_end)
             {
@@ -216,7 +215,6 @@ impl Copy {
             })?;
             target.sync().map_err(at(&path))?;
             previous_end = Some(end);
-            expected += 1;
         }
         Ok(true)
     }

@@ -186,7 +186,7 @@ impl Reader {
             }
             if collector.next() < part.end {
                 if !collector.has_taken() && collector.next().position < part.end.position {
-                    return self.explain(part, collector);
+                    return self.explain(&part, collector);
                 }
                 break;
             }
@@ -196,18 +196,18 @@ impl Reader {
 
     /// Why a read found no extent to begin with: its offset is none of the stream's, or there are
     /// no messages where there should be some.
-    fn explain(&self, part: Part, mut collector: Collector) -> Outcome {
+    fn explain(&self, part: &Part, mut collector: Collector) -> Outcome {
         let from = collector.next();
         let extents = part.stream.extents_between(from, part.end, u64::MAX);
         let record = extents.first().and_then(|extent| {
             let bytes = self.read_span(extent.place, u64::from(extent.length)).ok()?;
-            Some(take(&mut collector, &part, extent, record::read(&bytes, self.salt)))
+            Some(take(&mut collector, part, extent, record::read(&bytes, self.salt)))
         });
         match record {
             Some(Ok(_)) => Outcome::Done(Err(OffsetUnknown(from).into())),
             Some(Err(Failed::Unknown(fact))) => Outcome::Done(Err(fact.into())),
             Some(Err(Failed::Moved)) | None => {
-                Outcome::Missed(Missed::Moved(lost(&part, &collector)))
+                Outcome::Missed(Missed::Moved(lost(part, &collector)))
             }
         }
     }

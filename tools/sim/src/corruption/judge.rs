@@ -170,10 +170,9 @@ impl Stream {
         loop {
             match log.read(&address(name), from, bytes).await {
                 Ok(chunk) => {
-                    let mut position = chunk.start.position.get();
-                    for message in chunk.messages() {
+                    let positions = chunk.start.position.get()..;
+                    for (position, message) in positions.zip(chunk.messages()) {
                         self.messages.insert(position, String::from_utf8_lossy(message).into());
-                        position += 1;
                     }
                     from = ReadFrom::At(chunk.next);
                     if chunk.freshness != Freshness::Behind {

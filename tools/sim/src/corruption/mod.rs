@@ -118,7 +118,7 @@ impl Scene {
         let history = History::new(sys.clock.clone(), Detail::Requests);
         let dice = Dice::new(seed);
         let settings = Settings {
-            segment_bytes: 16 * 1024 << dice.between(0..=1),
+            segment_bytes: (16 * 1024) << dice.between(0..=1),
             commit_bytes_max: 2 * 1024,
             hot_bytes_max: 0,
             regroup_segments: dice.between(1..=3) as usize,
