@@ -15,6 +15,7 @@ use wire::{Offset, StreamPath};
 
 use super::{
     command::{Asker, Command},
+    deliver::Delivered,
     diary::{Diary, Draft, NotWritten},
     follow::look,
     line::Line,
@@ -22,8 +23,7 @@ use super::{
 };
 use crate::{
     ChangeError, Claim, ClaimError, Config, Courier, CreateError, Created, Delivery, Progress,
-    ProgressError, Reply, Reported, SubscriptionExists, SubscriptionId, SubscriptionNotFound,
-    TooMany,
+    ProgressError, Reported, SubscriptionExists, SubscriptionId, SubscriptionNotFound, TooMany,
     book::{self, Book, Entry},
     caps::{ANNOUNCEMENTS_MAX, CALLS_MAX, LINKS_MAX, SUBSCRIPTIONS_MAX},
     keys::Keyring,
@@ -89,27 +89,19 @@ pub(super) struct Owner {
     pub(super) roused: BTreeSet<SubscriptionId>,
     /// What went wrong last, for subscriptions whose deliveries fail. It is not written: whoever
     /// starts anew hears it with the next attempt.
-    last_errors: BTreeMap<SubscriptionId, String>,
-    turn: Turn,
+    pub(super) last_errors: BTreeMap<SubscriptionId, String>,
+    pub(super) turn: Turn,
 }
 
 /// What one turn came to, not yet written.
 #[derive(Default)]
-struct Turn {
+pub(super) struct Turn {
     draft: Draft,
     answers: Vec<Answer>,
     /// Wakes, by generation, that a worker is to be called to.
-    calls: BTreeSet<(SubscriptionId, u64)>,
+    pub(super) calls: BTreeSet<(SubscriptionId, u64)>,
     /// How deliveries ended.
-    delivered: Vec<Delivered>,
-}
-
-/// How a delivery ended; why, if it failed.
-#[derive(Clone)]
-struct Delivered {
-    id: SubscriptionId,
-    wake_id: String,
-    outcome: Result<Reply, String>,
+    pub(super) delivered: Vec<Delivered>,
 }
 
 impl Owner {
@@ -412,38 +404,6 @@ impl Owner {
         Ok(())
     }
 
-    fn delivered(&mut self, delivered: Delivered) {
-        self.turn.delivered.push(delivered.clone());
-        let Delivered { id, wake_id, outcome } = delivered;
-        let (id, wake_id) = (&id, &*wake_id);
-        self.calls.ended(wake_id);
-        self.announcements.ended(wake_id);
-        let (now, chance) = (self.now(), &self.sys.chance);
-        let Some(subscription) = self.book.get(id) else { return };
-        let was_set_back = subscription.is_set_back();
-        let reply = outcome.as_ref().map_or(Reply::Failed, |reply| *reply);
-        let events = subscription.delivered(wake_id, reply, now, |bound| chance.below(bound));
-        self.stage(id, events);
-        match outcome {
-            Err(why) => {
-                tracing::warn!(subscription = %id, wake = wake_id, why, "a delivery failed");
-                // Unless the wake was over by then: its worker called back, or it was released.
-                if self.is_set_back(id) {
-                    self.last_errors.insert(id.clone(), why);
-                }
-            }
-            Ok(_) if was_set_back && !self.is_set_back(id) => {
-                tracing::info!(subscription = %id, wake = wake_id, "deliveries succeed again");
-                self.last_errors.remove(id);
-            }
-            Ok(_) => {}
-        }
-    }
-
-    fn is_set_back(&self, id: &SubscriptionId) -> bool {
-        self.book.get(id).is_some_and(Subscription::is_set_back)
-    }
-
     fn do_what_is_due(&mut self) {
         let now = self.now();
         for _ in 0..BATCH_MAX {
@@ -503,15 +463,6 @@ impl Owner {
     pub(super) fn write_down(&mut self, line: &book::Line) {
         self.book.read(line);
         self.turn.draft.add(line);
-    }
-
-    /// Calls again to every wake whose call may not have been made.
-    fn recall(&mut self) {
-        self.calls.clear();
-        self.announcements.clear();
-        for (id, subscription) in self.book.iter() {
-            self.turn.calls.extend(subscription.wakes.keys().map(|at| (id.clone(), *at)));
-        }
     }
 
     pub(super) fn rouse(&mut self, id: &SubscriptionId) {
