@@ -210,6 +210,41 @@ fn a_stream_of_rows_can_be_compacted() {
 }
 
 #[test]
+fn effects_are_listed_and_forgotten() {
+    on_both(|place| {
+        place.run("create s --content-type application/json").ok();
+        let headers = r#"{"operation":"upsert"}"#;
+        let row = |kind: &str, key: &str, value: &str| {
+            format!(
+                r#"{{"type":"headwater.{kind}","key":"{key}","value":{value},"headers":{headers}}}"#
+            )
+        };
+        let cursor = r#"{"start":0,"position":1,"epoch":1,"seenAt":1900000000000}"#;
+        let rows = [
+            row("claim", "new", r#"{"epoch":1,"runner":"r"}"#),
+            row("cursor", "greet", cursor),
+            row("cursor", "old", r#"{"start":0,"position":0,"epoch":1}"#),
+        ];
+        place.pipe("append s", &rows.join(" ")).ok();
+        let told = place.run("effects s").ok();
+        let expected = "greet: cursor 1, lag 2, last seen 2030-03-17T17:46:40.000Z\n\
+                        new: no cursor yet, last seen at an unknown time\n\
+                        old: cursor 0, lag 3, last seen at an unknown time\n";
+        assert_eq!(told, expected);
+        let listed = objects(&place.run("effects s --json").ok());
+        assert_eq!((&listed[0]["cursor"], &listed[0]["lag"]), (&1.into(), &2.into()));
+        let told = place.run("effects s --forget greet").ok();
+        assert_eq!(told, "s has forgotten the effect \"greet\"\n");
+        let names = place.run("effects s").ok();
+        assert!(names.starts_with("new: ") && names.lines().count() == 2, "{names}");
+        let told = place.run("effects s --forget greet").failed(1);
+        assert!(told.contains(r#"there is no effect "greet"; there are ["new", "old"]"#), "{told}");
+        let told = place.run("effects nothing").failed(1);
+        assert_eq!(told, "error: nothing: there is no such stream; create it first\n");
+    });
+}
+
+#[test]
 fn a_generation_that_is_not_over_keeps_its_history() {
     on_both(|place| {
         place.run("create s --content-type application/json").ok();

@@ -24,16 +24,20 @@ mod wakes;
 
 use std::{
     fs,
+    os::unix::process::ExitStatusExt as _,
     panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
     path::Path,
-    sync::atomic::{AtomicU64, Ordering},
     thread,
 };
 
 use model::Model;
+use rustix::process::Signal;
 use step::Step;
 use support::{Client, Launch, Server};
-use sys::Chance;
+use sys::{
+    Chance,
+    disk::{End, KillMode, KillPoint, sweep},
+};
 use tempfile::TempDir;
 use tokio::runtime::Builder;
 use wakes::{Mode, Story};
@@ -91,40 +95,42 @@ fn count_writes(story: &[Step]) -> u64 {
     fs::read_to_string(count).unwrap().trim().parse().unwrap()
 }
 
-/// Whether a server came to the write it was to die at: the regrouper works in its own time, so
-/// one run has a few writes more than another.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Fate {
-    Died,
-    Ended,
-}
-
 /// Kills a server at a write, others while they recover, and looks what the last one finds.
-fn survive(story: &[Step], write: u64, torn: &str) -> Fate {
+fn survive(story: &[Step], point: KillPoint) -> End {
     let dir = scratch();
-    let deadly = |write: u64| {
-        launch(dir.path()).env("HEADWATER_KILL_AT_WRITE", format!("{write}{torn}")).start()
+    let deadly = |at: u64| {
+        let point = KillPoint { at, ..point };
+        launch(dir.path()).env("HEADWATER_KILL_AT_WRITE", point.to_string()).start_deadly()
     };
     let mut model = Model::default();
     let mut unanswered = None;
-    let mut fate = Fate::Died;
-    if let Ok(server) = deadly(write) {
+    let mut end = End::Killed;
+    if let Some(server) = deadly(point.at) {
         let client = Client::new(&server.address);
         unanswered = block_on(tell(&client, story, &mut model));
         match unanswered {
             Some(_) => server.died(),
-            None if server.stop().0.success() => fate = Fate::Ended,
-            None => {}
+            None => end = stopped(server),
         }
     }
-    for write in 1..=RECOVERY_WRITES {
-        if let Ok(server) = deadly(write) {
+    for at in 1..=RECOVERY_WRITES {
+        if let Some(server) = deadly(at) {
             server.kill();
         }
     }
     let server = launch(dir.path()).start().expect("it recovers");
     block_on(go_on(&server, story, model, unanswered));
-    fate
+    end
+}
+
+/// How a server ends that is asked to: it may die of its last writes.
+fn stopped(server: Server) -> End {
+    let (status, log) = server.stop();
+    match status.signal() {
+        None if status.success() => End::Whole,
+        Some(signal) if signal == Signal::KILL.as_raw() => End::Killed,
+        _ => panic!("the server ended with {status}:\n{log}"),
+    }
 }
 
 /// Checks what is there, asks again what was not answered, and tells the rest of the story.
@@ -157,30 +163,18 @@ fn block_on<T>(future: impl Future<Output = T>) -> T {
     Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
 }
 
-/// Kills servers at each of so many writes, in two ways, some at a time.
-fn at_every_write(writes: u64, hands: usize, survive: impl Fn(u64, &str) -> Fate + Sync) {
-    let (next, deaths) = (AtomicU64::new(0), AtomicU64::new(0));
-    let work = || {
-        while let point = next.fetch_add(1, Ordering::Relaxed)
-            && point < 2 * writes
-        {
-            let (write, torn) = (1 + point / 2, ["", ":torn"][(point % 2) as usize]);
-            let surviving = AssertUnwindSafe(|| survive(write, torn));
-            let fate = catch_unwind(surviving).unwrap_or_else(|panic| {
-                println!("failed with HEADWATER_KILL_AT_WRITE={write}{torn}");
-                resume_unwind(panic)
-            });
-            deaths.fetch_add(u64::from(fate == Fate::Died), Ordering::Relaxed);
-        }
-    };
-    thread::scope(|scope| {
-        for _ in 0..hands {
-            scope.spawn(work);
-        }
+/// Kills servers at each write of a story, in two ways, some at a time. The regrouper works in its
+/// own time, so one run has a few writes more than another.
+fn at_every_write(writes: u64, hands: usize, survive: impl Fn(KillPoint) -> End + Sync) {
+    let killed = sweep(hands, |point| {
+        let surviving = AssertUnwindSafe(|| survive(point));
+        catch_unwind(surviving).unwrap_or_else(|panic| {
+            println!("failed with HEADWATER_KILL_AT_WRITE={point}");
+            resume_unwind(panic)
+        })
     });
-    let deaths = deaths.into_inner();
-    println!("{deaths} of {} servers died", 2 * writes);
-    assert!(deaths > writes, "most servers were to die");
+    println!("servers died at each of {killed} writes, in both ways");
+    assert!(killed >= writes * 9 / 10, "killed at {killed} writes, of about {writes}");
 }
 
 #[test]
@@ -189,50 +183,59 @@ fn a_crash_at_any_write_loses_nothing_and_invents_nothing() {
     let writes = count_writes(&story);
     println!("the story has {} steps and {writes} writes", story.len());
     let hands = thread::available_parallelism().map_or(2, usize::from);
-    at_every_write(writes, hands, |write, torn| survive(&story, write, torn));
+    at_every_write(writes, hands, |point| survive(&story, point));
 }
 
 /// Kills a server at a write while workers are woken, the next one early, and goes on.
-fn survive_wakes(write: u64, torn: &str) -> Fate {
+fn survive_wakes(point: KillPoint) -> End {
     let dir = scratch();
-    let mode = if torn.is_empty() { Mode::Usual } else { Mode::ByStream };
+    // Both ways to be killed meet both modes, at every other write.
+    let is_usual = (point.mode == KillMode::Before) == (point.at % 2 == 0);
+    let mode = if is_usual { Mode::Usual } else { Mode::ByStream };
     block_on(async {
         let story = Story::new(mode);
-        let mut fate = Fate::Ended;
-        for write in [write, 1 + write % EARLY_WRITES] {
-            let point = format!("{write}{torn}");
-            let deadly = launch(dir.path()).env("HEADWATER_KILL_AT_WRITE", point);
-            let Ok(server) = deadly.start() else {
-                fate = Fate::Died;
+        let mut end = End::Whole;
+        for at in [point.at, 1 + point.at % EARLY_WRITES] {
+            let point = KillPoint { at, ..point };
+            let deadly = launch(dir.path()).env("HEADWATER_KILL_AT_WRITE", point.to_string());
+            let Some(server) = deadly.start_deadly() else {
+                end = End::Killed;
                 continue;
             };
-            if story.tell(&server).await.is_ok() {
-                return fate;
+            match story.tell(&server).await {
+                Ok(()) if end == End::Whole => return stopped(server),
+                Ok(()) => return end,
+                Err(_) => server.died(),
             }
-            server.died();
-            fate = Fate::Died;
+            end = End::Killed;
         }
         let server = launch(dir.path()).start().expect("it recovers");
         story.tell(&server).await.expect("nobody kills it");
         assert!(server.stop().0.success());
-        fate
+        end
     })
 }
 
-#[test]
-fn a_crash_at_any_write_forgets_no_wake() {
+/// How many writes a server has from the first append to the last acknowledgement.
+fn count_writes_of_wakes(mode: Mode) -> u64 {
     let dir = scratch();
     let count = dir.path().join("count");
     let counted = launch(&dir.path().join("data")).env("HEADWATER_COUNT_WRITES", &count);
     block_on(async {
         let server = counted.start().unwrap();
-        Story::new(Mode::Usual).tell(&server).await.unwrap();
+        Story::new(mode).tell(&server).await.unwrap();
         assert!(server.stop().0.success());
     });
-    let writes: u64 = fs::read_to_string(count).unwrap().trim().parse().unwrap();
-    println!("the wakes have {writes} writes");
+    fs::read_to_string(count).unwrap().trim().parse().unwrap()
+}
+
+#[test]
+fn a_crash_at_any_write_forgets_no_wake() {
+    let modes = [Mode::Usual, Mode::ByStream];
+    let [usual, by_stream] = modes.map(count_writes_of_wakes);
+    println!("the wakes have {usual} writes, or {by_stream}");
     // Most of the time they wait for retries and leases.
-    at_every_write(writes, WAKES_HANDS, survive_wakes);
+    at_every_write(usual.min(by_stream), WAKES_HANDS, survive_wakes);
 }
 
 #[test]

@@ -713,7 +713,7 @@ async fn a_stream_ends(world: &mut World, end: End, concurrency: Concurrency, is
 }
 
 #[test]
-fn a_stream_that_ends_wakes_nobody_and_one_made_again_wakes_for_its_first_message() {
+fn a_stream_that_ends_wakes_no_worker_and_one_made_again_wakes_for_its_first_message() {
     for end in [End::Deleted, End::Erased, End::Retired, End::Expired] {
         for concurrency in [Concurrency::Subscription, Concurrency::Stream] {
             for is_named in [false, true] {

@@ -205,7 +205,7 @@ async fn live(sys: &Sys, known: &mut BTreeMap<String, Known>) -> Option<()> {
         let tail = log.append(&address(&path), append).await.ok()?.tail;
         let head = log.head(&address(&path)).await.ok()?;
         let known = known.entry(path).or_default();
-        // The last one is judged by nobody.
+        // The last one is not judged.
         if n < 5 {
             known.asked = tail;
             work.leave(head.incarnation, tail).await.ok()?;

@@ -25,6 +25,10 @@ Rows keep their positions, and durable effects lose no event: history is kept fr
 that is not acknowledged. Whoever writes meanwhile wins; then nothing is done, and the command says
 so.";
 
+const EFFECTS_NOTES: &str = "\
+An effect holds history back from its position on. One that runs is seen at least once a day, by
+the clock of its machine; one that was not seen for 30 days is forgotten by the next compaction.";
+
 #[derive(Debug, Args)]
 #[command(after_help = NOTES)]
 pub(crate) struct StreamArgs {
@@ -78,6 +82,9 @@ pub(super) enum Verb {
     /// Forget how the rows of a State Protocol stream came to be, and keep the rows
     #[command(after_help = COMPACT_NOTES)]
     Compact(CompactArgs),
+    /// List the durable effects of a stream, or forget one
+    #[command(after_help = EFFECTS_NOTES)]
+    Effects(EffectsArgs),
     /// Delete a stream
     Delete(DeleteArgs),
     /// List streams by their paths
@@ -219,6 +226,16 @@ pub(super) struct CompactArgs {
     /// Only tell what would come of it
     #[arg(long)]
     pub(super) dry_run: bool,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct EffectsArgs {
+    /// The stream's path, such as chats/42
+    pub(super) path: StreamPath,
+
+    /// Forget how far this effect is; it must not run, and begins anew if it is started again
+    #[arg(long, value_name = "NAME")]
+    pub(super) forget: Option<String>,
 }
 
 #[derive(Debug, Args)]

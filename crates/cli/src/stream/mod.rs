@@ -2,10 +2,11 @@
 //!
 //! `args` is what can be asked, `target` is where the stream is: in a data directory or on a
 //! server. `input` makes messages from what is typed or piped in, `print` shows messages and
-//! results. Each verb is a function in `verbs`; `compact` has a file of its own.
+//! results. Each verb is a function in `verbs`; `compact` and `effects` have files of their own.
 
 mod args;
 mod compact;
+mod effects;
 mod input;
 mod print;
 mod summary;
@@ -44,6 +45,7 @@ async fn work(args: StreamArgs) -> Result<(), Failure> {
         Verb::Fork(args) => session.fork(args).await,
         Verb::Trim(args) => session.trim(args).await,
         Verb::Compact(args) => session.compact(args).await,
+        Verb::Effects(args) => session.effects(args).await,
         Verb::Delete(args) => session.delete(args).await,
         Verb::List(args) => session.list(args).await,
     };

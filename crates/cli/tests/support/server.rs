@@ -97,8 +97,22 @@ impl Launch {
                 return Ok(server);
             }
         }
-        server.child.wait().unwrap();
-        Err(said)
+        let status = server.child.wait().unwrap();
+        Err(format!("{status}\n{said}"))
+    }
+
+    /// The same, for a server that may be killed before it listens; none if it was.
+    ///
+    /// # Panics
+    /// If it ended in another way.
+    pub(crate) fn start_deadly(&self) -> Option<Server> {
+        match self.start() {
+            Ok(server) => Some(server),
+            Err(why) => {
+                assert!(why.contains("signal: 9"), "it was to be killed: {why}");
+                None
+            }
+        }
     }
 }
 

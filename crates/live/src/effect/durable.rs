@@ -128,9 +128,7 @@ impl Replay {
         if is_new {
             acker.begin().await.map_err(text)?;
         }
-        let database = empty_like(&db, &types);
-        let reader = Reader::private(stream, types).cut_at(cursor.cuts());
-        let mut view = View { database, reader };
+        let mut view = View::of(&db, stream, types, &cursor);
         let stop = cursor.position.max(cursor.start.min(cursor.position + 1));
         let held = view.catch_up(stop, sys).await?;
         let (cursor, held) = match held {
@@ -392,6 +390,12 @@ struct View {
 }
 
 impl View {
+    /// No rows yet, and ticks as the cursor knows them.
+    fn of(db: &Db, stream: Stream, types: Types, cursor: &Cursor) -> Self {
+        let database = empty_like(db, &types);
+        Self { database, reader: Reader::private(stream, types).cut_at(cursor.cuts()) }
+    }
+
     /// Applies all ticks that began before `stop`; answers the first one that did not.
     async fn catch_up(&mut self, stop: u64, sys: &Sys) -> Result<Option<state::Tick>, String> {
         let mut failures = 0;

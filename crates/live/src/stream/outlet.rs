@@ -24,7 +24,7 @@ pub(super) struct Outgoing {
 pub(super) enum Identity {
     /// Its own: there is one process that has it.
     Named(ProducerId),
-    /// One of a few that all clients without a name share, whoever had it before.
+    /// One of a few that all clients without a name share, and take over from each other.
     Shared(ProducerId),
 }
 
@@ -165,7 +165,7 @@ impl Outlet {
                         return Err(PersistError { why: error.to_string(), is_retryable: true });
                     }
                 }
-                // It can be stored no more if it is not: whoever shares the name has seen to that.
+                // It can be stored no more if it is not: the epoch that fences it off is durable.
                 (Identity::Shared(_), AppendError::Fenced(fenced)) => {
                     if is_in_doubt && self.is_stored(txid).await? {
                         return Ok(());

@@ -24,7 +24,7 @@ use sys::{
 
 const DIR: &str = "LIVE_CRASH_DIR";
 const KILL_AT: &str = "LIVE_CRASH_AT";
-/// The signal that nobody hears.
+/// The signal that cannot be caught.
 const SIGKILL: i32 = 9;
 /// Children at a time.
 const HANDS: usize = 4;

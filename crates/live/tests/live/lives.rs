@@ -70,7 +70,7 @@ async fn append(log: &dyn Log, address: &Address, messages: &[String]) {
     let _ = log.append(address, Append::messages(messages)).await.unwrap();
 }
 
-/// Deletes a stream of three rows while nobody waits at its tail, makes it again with `again`
+/// Deletes a stream of three rows while no reader waits at its tail, makes it again with `again`
 /// rows, and tells what a database shows after that.
 fn made_again(again: usize) -> Vec<String> {
     run(|sys| async move {

@@ -17,7 +17,57 @@ use crate::{
 /// How long one call may take, if the lease is not shorter.
 const CALL_PATIENCE: Duration = Duration::from_secs(30);
 
+/// How a delivery ended; why, if it failed.
+#[derive(Clone)]
+pub(super) struct Delivered {
+    pub(super) id: SubscriptionId,
+    pub(super) wake_id: String,
+    pub(super) outcome: Result<Reply, String>,
+}
+
 impl Owner {
+    /// Calls again to every wake whose call may not have been made.
+    pub(super) fn recall(&mut self) {
+        self.calls.clear();
+        self.announcements.clear();
+        for (id, subscription) in self.book.iter() {
+            self.turn.calls.extend(subscription.wakes.keys().map(|at| (id.clone(), *at)));
+        }
+    }
+
+    /// Takes how a delivery ended.
+    pub(super) fn delivered(&mut self, delivered: Delivered) {
+        self.turn.delivered.push(delivered.clone());
+        let Delivered { id, wake_id, outcome } = delivered;
+        let (id, wake_id) = (&id, &*wake_id);
+        self.calls.ended(wake_id);
+        self.announcements.ended(wake_id);
+        let (now, chance) = (self.now(), &self.sys.chance);
+        let Some(subscription) = self.book.get(id) else { return };
+        let was_set_back = subscription.is_set_back();
+        let reply = outcome.as_ref().map_or(Reply::Failed, |reply| *reply);
+        let events = subscription.delivered(wake_id, reply, now, |bound| chance.below(bound));
+        self.stage(id, events);
+        match outcome {
+            Err(why) => {
+                tracing::warn!(subscription = %id, wake = wake_id, why, "a delivery failed");
+                // Unless the wake was over by then: its worker called back, or it was released.
+                if self.is_set_back(id) {
+                    self.last_errors.insert(id.clone(), why);
+                }
+            }
+            Ok(_) if was_set_back && !self.is_set_back(id) => {
+                tracing::info!(subscription = %id, wake = wake_id, "deliveries succeed again");
+                self.last_errors.remove(id);
+            }
+            Ok(_) => {}
+        }
+    }
+
+    fn is_set_back(&self, id: &SubscriptionId) -> bool {
+        self.book.get(id).is_some_and(Subscription::is_set_back)
+    }
+
     /// Puts what a wake asks for at the end of its line.
     pub(super) fn line_up(&mut self, id: SubscriptionId, generation: u64) {
         match self.book.get(&id).map(|subscription| &subscription.config.delivery) {

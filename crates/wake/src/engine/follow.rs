@@ -26,7 +26,7 @@ impl Owner {
         let mut next = first;
         for _ in 0..BATCH_MAX {
             let waiting = self.watch.as_mut().filter(|_| next.is_none());
-            // Whoever asks must find what it appended, however much the task has done by then.
+            // A client must find what it appended, however much the task has done by then.
             let waiting =
                 waiting.and_then(|watch| unconstrained(watch.next()).now_or_never().flatten());
             let Some(hint) = next.take().or(waiting) else { break };

@@ -6,7 +6,6 @@ mod diary;
 mod follow;
 mod line;
 mod owner;
-mod requests;
 mod views;
 
 use std::sync::Arc;

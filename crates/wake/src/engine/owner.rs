@@ -11,18 +11,21 @@ use futures_util::future::{Either, select};
 use log::{Log, Moved, Unavailable, Watch};
 use sys::{Sys, UnixMs};
 use tokio::sync::mpsc;
-use wire::StreamPath;
+use wire::{Offset, StreamPath};
 
 use super::{
     command::{Asker, Command},
+    deliver::Delivered,
     diary::{Diary, Draft, NotWritten},
+    follow::look,
     line::Line,
-    views::{page, setback, view},
+    views::{page, setback, view, work},
 };
 use crate::{
-    ChangeError, Courier, Reply, SubscriptionId,
+    ChangeError, Claim, ClaimError, Config, Courier, CreateError, Created, Delivery, Progress,
+    ProgressError, Reported, SubscriptionExists, SubscriptionId, SubscriptionNotFound, TooMany,
     book::{self, Book, Entry},
-    caps::{ANNOUNCEMENTS_MAX, CALLS_MAX},
+    caps::{ANNOUNCEMENTS_MAX, CALLS_MAX, LINKS_MAX, SUBSCRIPTIONS_MAX},
     keys::Keyring,
     open_work::Pass,
     subscription::{Event, Stage, Subscription},
@@ -86,27 +89,19 @@ pub(super) struct Owner {
     pub(super) roused: BTreeSet<SubscriptionId>,
     /// What went wrong last, for subscriptions whose deliveries fail. It is not written: whoever
     /// starts anew hears it with the next attempt.
-    last_errors: BTreeMap<SubscriptionId, String>,
-    turn: Turn,
+    pub(super) last_errors: BTreeMap<SubscriptionId, String>,
+    pub(super) turn: Turn,
 }
 
 /// What one turn came to, not yet written.
 #[derive(Default)]
-struct Turn {
+pub(super) struct Turn {
     draft: Draft,
     answers: Vec<Answer>,
     /// Wakes, by generation, that a worker is to be called to.
-    calls: BTreeSet<(SubscriptionId, u64)>,
+    pub(super) calls: BTreeSet<(SubscriptionId, u64)>,
     /// How deliveries ended.
-    delivered: Vec<Delivered>,
-}
-
-/// How a delivery ended; why, if it failed.
-#[derive(Clone)]
-struct Delivered {
-    id: SubscriptionId,
-    wake_id: String,
-    outcome: Result<Reply, String>,
+    pub(super) delivered: Vec<Delivered>,
 }
 
 impl Owner {
@@ -305,36 +300,108 @@ impl Owner {
         }
     }
 
-    fn delivered(&mut self, delivered: Delivered) {
-        self.turn.delivered.push(delivered.clone());
-        let Delivered { id, wake_id, outcome } = delivered;
-        let (id, wake_id) = (&id, &*wake_id);
-        self.calls.ended(wake_id);
-        self.announcements.ended(wake_id);
-        let (now, chance) = (self.now(), &self.sys.chance);
-        let Some(subscription) = self.book.get(id) else { return };
-        let was_set_back = subscription.is_set_back();
-        let reply = outcome.as_ref().map_or(Reply::Failed, |reply| *reply);
-        let events = subscription.delivered(wake_id, reply, now, |bound| chance.below(bound));
-        self.stage(id, events);
-        match outcome {
-            Err(why) => {
-                tracing::warn!(subscription = %id, wake = wake_id, why, "a delivery failed");
-                // Unless the wake was over by then: its worker called back, or it was released.
-                if self.is_set_back(id) {
-                    self.last_errors.insert(id.clone(), why);
-                }
-            }
-            Ok(_) if was_set_back && !self.is_set_back(id) => {
-                tracing::info!(subscription = %id, wake = wake_id, "deliveries succeed again");
-                self.last_errors.remove(id);
-            }
-            Ok(_) => {}
-        }
+    fn find(&self, id: &SubscriptionId) -> Result<&Subscription, SubscriptionNotFound> {
+        self.book.get(id).ok_or(SubscriptionNotFound)
     }
 
-    fn is_set_back(&self, id: &SubscriptionId) -> bool {
-        self.book.get(id).is_some_and(Subscription::is_set_back)
+    async fn create(
+        &mut self,
+        id: &SubscriptionId,
+        config: Config,
+        base: String,
+    ) -> Result<Created, CreateError> {
+        config.check()?;
+        if let Delivery::Webhook(url) = &config.delivery {
+            self.courier.check(url)?;
+        }
+        if let Some(subscription) = self.book.get(id) {
+            return match subscription.config == config {
+                true => Ok(Created {
+                    is_new: false,
+                    view: view(&*self.log, &self.book.marks, subscription).await?,
+                }),
+                false => Err(SubscriptionExists.into()),
+            };
+        }
+        if self.book.len() >= SUBSCRIPTIONS_MAX {
+            return Err(TooMany.into());
+        }
+        self.watch()?;
+        let mut subscription = Subscription::new(config, base, self.now());
+        let sights = self.link_existing(&mut subscription).await?;
+        for event in subscription.told() {
+            self.record(id, vec![event]);
+        }
+        for (path, sight) in &sights {
+            self.book.moved(id, path, *sight);
+        }
+        let made = self.find(id).map_err(|_| Unavailable::Closing)?;
+        Ok(Created { is_new: true, view: view(&*self.log, &self.book.marks, made).await? })
+    }
+
+    async fn link(
+        &mut self,
+        id: &SubscriptionId,
+        streams: Vec<StreamPath>,
+    ) -> Result<(), ChangeError> {
+        if self.find(id)?.links.len() + streams.len() > LINKS_MAX {
+            return Err(TooMany.into());
+        }
+        for path in streams {
+            let sight = look(&*self.log, &path).await?;
+            // One that the pattern follows already goes on where it was.
+            let is_followed = self.find(id)?.config.covers(&path) && sight.tail > Offset::START;
+            let acked = match sight.incarnation() {
+                Some(life) if is_followed => self.book.marks.get(life),
+                _ => Some(sight.tail),
+            };
+            if let Some(event) = self.find(id)?.name(&path, sight, acked) {
+                self.record(id, vec![event]);
+                self.book.moved(id, &path, sight);
+                self.rouse(id);
+            }
+        }
+        Ok(())
+    }
+
+    fn claim(&mut self, id: &SubscriptionId, worker: &str) -> Result<Claim, ClaimError> {
+        let now = self.now();
+        let (generation, event) = self.find(id)?.claim(worker, now)?;
+        self.stage(id, vec![event]);
+        let subscription = self.find(id)?;
+        let wake = subscription.wakes.get(&generation).ok_or(crate::NoPendingWork)?;
+        Ok(Claim {
+            wake_id: wake.id.clone(),
+            generation: wake.generation,
+            token: self.keys.current().secret().token(id, wake.generation, &wake.id),
+            streams: work(subscription, wake),
+            lease_ttl_ms: subscription.config.lease_ttl_ms,
+        })
+    }
+
+    fn report(
+        &mut self,
+        id: &SubscriptionId,
+        token: u64,
+        progress: &Progress,
+    ) -> Result<Reported, ProgressError> {
+        let now = self.now();
+        let events = self.find(id)?.report(token, progress, now)?;
+        self.stage(id, events);
+        let next_wake = progress.done && self.find(id)?.calls_to_work();
+        Ok(Reported { next_wake })
+    }
+
+    fn release(
+        &mut self,
+        id: &SubscriptionId,
+        token: u64,
+        wake_id: &str,
+        generation: u64,
+    ) -> Result<(), ProgressError> {
+        let event = self.find(id)?.release(token, wake_id, generation)?;
+        self.stage(id, vec![event]);
+        Ok(())
     }
 
     fn do_what_is_due(&mut self) {
@@ -396,15 +463,6 @@ impl Owner {
     pub(super) fn write_down(&mut self, line: &book::Line) {
         self.book.read(line);
         self.turn.draft.add(line);
-    }
-
-    /// Calls again to every wake whose call may not have been made.
-    fn recall(&mut self) {
-        self.calls.clear();
-        self.announcements.clear();
-        for (id, subscription) in self.book.iter() {
-            self.turn.calls.extend(subscription.wakes.keys().map(|at| (id.clone(), *at)));
-        }
     }
 
     pub(super) fn rouse(&mut self, id: &SubscriptionId) {

@@ -35,7 +35,7 @@ pub enum Found {
     Passed,
 }
 
-/// Streams that open. It holds no more than a page of them: whoever cannot take one that it is told
+/// Streams that open. It holds no more than a page of them: a supervisor that cannot take one
 /// asks for another pass later, and is told again.
 #[derive(Debug)]
 pub struct Feed {

@@ -2,7 +2,7 @@
 //! one of them (ADR 29).
 //!
 //! What is stored is rest: a watermark per stream says up to where it was judged, and found to owe
-//! nothing. A stream is open if it ends anywhere else, so whoever appends opens it by that very
+//! nothing. A stream is open if it ends anywhere else, so an append opens it by that very
 //! write. The index may name too much, never too little; losing it costs one look at each stream.
 //!
 //! ```text
@@ -51,7 +51,7 @@ struct Inner {
 
 impl OpenWork {
     /// Opens the index that is kept under this name, for the streams that the glob covers. There
-    /// need not be one yet: then every stream is open that has a message. Whoever changes how
+    /// need not be one yet: then every stream is open that has a message. A change of how
     /// streams are judged takes another name.
     ///
     /// # Errors

@@ -159,7 +159,7 @@ impl Wake {
         match self.stage {
             Stage::Held { until, .. } => Some(until),
             Stage::Waiting { next_at } => Some(next_at),
-            // Whoever calls tells how that ended.
+            // The call itself tells how it ended.
             Stage::Calling {} | Stage::Offered => None,
         }
     }

@@ -85,7 +85,7 @@ pub(super) async fn live(scene: &Arc<Scene>, disk: SimDisk, dice: &Dice) -> Verd
     Ok(end(scene, place, is_cut).await)
 }
 
-/// A life in which the disk is sound, but nobody can be relied on; then all can, and everything
+/// A life in which the disk is sound, but no worker can be relied on; then all can, and everything
 /// that is owed is done without a restart.
 pub(super) async fn calm_down(scene: &Arc<Scene>, disk: SimDisk, dice: &Dice) -> Verdict<SimDisk> {
     let place = open(scene, disk, dice).await?;
@@ -99,7 +99,7 @@ pub(super) async fn calm_down(scene: &Arc<Scene>, disk: SimDisk, dice: &Dice) ->
     Ok(end(scene, place, false).await)
 }
 
-/// Everybody at once: one who writes, workers, and now and then an engine that takes over.
+/// All at once: one who writes, workers, and now and then an engine that takes over.
 async fn work(scene: &Arc<Scene>, place: &Place, dice: &Dice) -> Verdict {
     let operations = dice.magnitude(5..=60);
     let mut tasks = Vec::new();
@@ -214,7 +214,7 @@ async fn end(scene: &Scene, place: Place, is_cut: bool) -> SimDisk {
         loop {
             match Arc::try_unwrap(shared) {
                 Ok(engine) => break engine.close().await,
-                // Somebody is still about to report.
+                // A worker is still about to report.
                 Err(engine) => shared = engine,
             }
             scene.sys.clock.sleep(Duration::from_secs(1)).await;
