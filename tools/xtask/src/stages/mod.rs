@@ -40,7 +40,7 @@ pub(crate) const STAGES: &[Stage] = &[
     Stage { name: "build", minutes: 15, work: build::run },
     Stage { name: "unit and property", minutes: 7, work: cargo_test::run_unit },
     Stage { name: "fuzz", minutes: 10, work: run_fuzz },
-    Stage { name: "simulation", minutes: 3, work: run_simulation },
+    Stage { name: "simulation", minutes: 2, work: run_simulation },
     Stage { name: "conformance", minutes: 2, work: run_conformance },
     Stage { name: "crash", minutes: 3, work: cargo_test::run_crash },
     Stage { name: "differential", minutes: 3, work: run_differential },
