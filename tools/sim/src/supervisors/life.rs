@@ -71,7 +71,7 @@ pub(super) async fn finish(scene: &Arc<Scene>, disk: SimDisk, dice: &Dice) -> Ve
     scene.note("faults stop");
     for slot in 0..place.processes.len() {
         match &place.processes[slot] {
-            Some(process) => process.connect(true),
+            Some(process) => process.recover(),
             None => revive(scene, &mut place, slot, dice)?,
         }
     }

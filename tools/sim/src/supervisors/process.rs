@@ -12,8 +12,8 @@ use std::{
 use agent::{Agent, Home, Lease, session::Sessions};
 use chat::Tool;
 use log::{
-    Answer, Append, AppendError, Appended, Chunk, Layer, Log, Moved, ReadError, Unavailable, Watch,
-    WatchError,
+    Answer, Append, AppendError, Appended, Chunk, Hints, Layer, Log, Moved, ReadError, Unavailable,
+    Watch, WatchError,
 };
 use providers::scripted::{Order, Pace, Scripted, Turn};
 use serde_json::json;
@@ -52,6 +52,7 @@ pub(super) struct Line {
     state: AtomicU8,
     /// Hints that will not arrive.
     to_lose: Arc<AtomicU64>,
+    hints: parking_lot::Mutex<Option<Arc<Hints>>>,
 }
 
 const WELL: u8 = 0;
@@ -73,6 +74,7 @@ impl Process {
             dice: dice.split(),
             state: AtomicU8::new(WELL),
             to_lose: Arc::default(),
+            hints: parking_lot::Mutex::default(),
         });
         let supervisor = Arc::new(parking_lot::Mutex::new(None));
         let (owned, wired, known) = (sys.clone(), line.clone(), supervisor.clone());
@@ -119,6 +121,13 @@ impl Process {
     /// It reaches the log, or does not.
     pub(super) fn connect(&self, is_well: bool) {
         self.line.state.store(if is_well { WELL } else { CUT_OFF }, Ordering::Relaxed);
+    }
+
+    /// Faults stop: it reaches the log, and hears that hints were lost.
+    pub(super) fn recover(&self) {
+        self.connect(true);
+        self.line.to_lose.store(0, Ordering::Relaxed);
+        self.line.hints.lock().iter().for_each(|hints| _ = hints.tell(Moved::Resync));
     }
 
     pub(super) fn lose_hints(&self, count: u64) {
@@ -189,6 +198,8 @@ impl Layer for Line {
     fn watch(&self, glob: Glob) -> Result<Watch, WatchError> {
         let mut inner = self.behind.watch(glob)?;
         let (hints, watch) = Watch::fed();
+        let hints = Arc::new(hints);
+        *self.hints.lock() = Some(hints.clone());
         let (to_lose, scene) = (self.to_lose.clone(), self.scene.clone());
         self.scene.sys.spawn.task("hints", async move {
             while let Some(hint) = inner.next().await {
