@@ -80,10 +80,16 @@ describe("growth", () => {
     expect(outline(growth)).toEqual([])
   })
 
-  it("forgets a message that is whole", () => {
+  it("forgets a message that is whole, or that is neither there nor watched", () => {
     const { growth, feed } = grow()
     feed(insert(0, "Once"))
     growth.forget("m")
     expect(outline(growth)).toEqual([])
+    expect(growth.size).toBe(0)
+    const stop = growth.watch("other", () => undefined)
+    growth.become([])
+    expect(growth.size).toBe(1)
+    stop()
+    expect(growth.size).toBe(0)
   })
 })

@@ -66,16 +66,25 @@ export class Growth {
     for (const [messageId, next] of byMessage) {
       const growing = this.#of(messageId)
       next.sort((one, other) => one.index - other.index)
-      if (isSame(growing.chunks, next)) continue
-      growing.chunks = next
-      this.#rebuild(messageId)
+      if (!isSame(growing.chunks, next)) {
+        growing.chunks = next
+        this.#rebuild(messageId)
+      }
+      this.#drop(messageId)
     }
   }
 
   /** The message is whole, and is shown from its own text. */
   forget(messageId: string): void {
     const growing = this.#messages.get(messageId)
-    if (growing) Object.assign(growing, { chunks: [], pieces: NOTHING })
+    if (!growing) return
+    Object.assign(growing, { chunks: [], pieces: NOTHING })
+    this.#drop(messageId)
+  }
+
+  /** Messages that are held: those with chunks, and those that are watched. */
+  get size(): number {
+    return this.#messages.size
   }
 
   /** The pieces of a message as it grows. */
@@ -87,7 +96,18 @@ export class Growth {
   watch(messageId: string, watcher: () => void): () => void {
     const { watchers } = this.#of(messageId)
     watchers.add(watcher)
-    return () => watchers.delete(watcher)
+    return () => {
+      watchers.delete(watcher)
+      this.#drop(messageId)
+    }
+  }
+
+  /** Of a message that has nothing to show and is not shown, nothing is kept. */
+  #drop(messageId: string): void {
+    const growing = this.#messages.get(messageId)
+    if (growing && growing.watchers.size + growing.chunks.length === 0) {
+      this.#messages.delete(messageId)
+    }
   }
 
   #of(messageId: string): Growing {

@@ -169,3 +169,64 @@ fn is_piece_of(body: &Body<'_>, messages: &HashSet<String>) -> bool {
     let row = change.value.and_then(|value| serde_json::from_str::<Chunk>(value.get()).ok());
     row.and_then(|row| row.message_id).is_some_and(|message| messages.contains(&message))
 }
+
+#[cfg(test)]
+mod tests {
+    use log::{Append, Create, MemoryLog};
+    use serde_json::{Value, json};
+    use wire::{ContentType, Messages};
+
+    use super::*;
+    use crate::chat::talk::News;
+
+    fn said(key: &str, headers: &Value) -> Value {
+        let value = json!({
+            "id": key, "role": "user", "content": key, "actorId": "ada", "createdAt": "t",
+        });
+        json!({ "type": "message", "key": key, "value": value, "headers": headers })
+    }
+
+    async fn append(log: &dyn Log, address: &Address, message: &Value) -> Offset {
+        let message = Messages::one(message.to_string()).unwrap();
+        log.append(address, Append::messages(message)).await.unwrap().tail
+    }
+
+    fn told(talk: &mut Talk) -> Vec<String> {
+        let texts = std::iter::from_fn(|| talk.news()).map(|news| match news {
+            News::Said { text, .. } => text,
+            other => panic!("{other:?}"),
+        });
+        texts.collect()
+    }
+
+    #[tokio::test]
+    async fn a_session_that_is_compacted_behind_a_reader_is_told_once() {
+        let sys = Sys::real();
+        let log: Arc<dyn Log> = Arc::new(MemoryLog::new(&sys));
+        let session: SessionId = "s".parse().unwrap();
+        let address = Address::from(session.path().clone());
+        let create = Create { content_type: Some(ContentType::json()), ..Create::default() };
+        let _ = log.create(&address, create).await.unwrap();
+        let insert = json!({ "operation": "insert" });
+        append(&*log, &address, &said("a", &insert)).await;
+
+        let (mut follower, mut talk) =
+            (Follower::new(&sys, log.clone(), &session), Talk::default());
+        assert_eq!(follower.catch_up(&mut talk).await.unwrap(), Extent::Whole);
+        assert_eq!(told(&mut talk), ["a"]);
+
+        // While it looks elsewhere something is said, and all of it is compacted.
+        let tail = append(&*log, &address, &said("b", &insert)).await;
+        append(&*log, &address, &json!({ "headers": { "control": "snapshot-start" } })).await;
+        for (position, key) in ["a", "b"].into_iter().enumerate() {
+            let stood =
+                json!({ "operation": "upsert", "headwater.position": position.to_string() });
+            append(&*log, &address, &said(key, &stood)).await;
+        }
+        append(&*log, &address, &json!({ "headers": { "control": "snapshot-end" } })).await;
+        append(&*log, &address, &said("c", &insert)).await;
+        log.trim(&address, tail).await.unwrap();
+        assert!(matches!(follower.next(&mut talk).await, Ok(Heard::More)));
+        assert_eq!(told(&mut talk), ["b", "c"]);
+    }
+}
