@@ -190,7 +190,7 @@ fn a_crash_at_any_write_loses_nothing_and_invents_nothing() {
 fn survive_wakes(point: KillPoint) -> End {
     let dir = scratch();
     // Both ways to be killed meet both modes, at every other write.
-    let is_usual = (point.mode == KillMode::Before) == (point.at % 2 == 0);
+    let is_usual = (point.mode == KillMode::Before) == point.at.is_multiple_of(2);
     let mode = if is_usual { Mode::Usual } else { Mode::ByStream };
     block_on(async {
         let story = Story::new(mode);

@@ -225,9 +225,9 @@ impl Compaction {
     }
 
     /// Forgets effects that were not seen for too long
-    /// ([`EFFECT_AGE_MAX`](crate::caps::EFFECT_AGE_MAX)), as [`StreamDb::forget_effect`](crate::StreamDb::forget_effect)
-    /// does; true if there were some. Only if nothing was written meanwhile: one that shows itself
-    /// at the last moment stays.
+    /// ([`EFFECT_AGE_MAX`](crate::caps::EFFECT_AGE_MAX)), as
+    /// [`StreamDb::forget_effect`](crate::StreamDb::forget_effect) does; true if there were some.
+    /// Only if nothing was written meanwhile: one that shows itself at the last moment stays.
     async fn forget_gone(&self, head: &Head, survey: &mut Survey) -> Result<bool, CompactError> {
         let now = self.sys.clock.unix_ms();
         let gone = survey.forget_gone(now);

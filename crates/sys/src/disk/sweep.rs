@@ -22,8 +22,8 @@ pub enum End {
 /// and in the middle of it, until one comes to its end: so every write before that has killed, in
 /// both ways. Tells how many there were. `hands` lives go on at a time.
 ///
-/// How many writes a life has may vary a little. A test that has counted them in a life that was not
-/// killed should demand that most of these were met.
+/// How many writes a life has may vary a little. A test that has counted them in a life that was
+/// not killed should demand that most of these were met.
 pub fn sweep(hands: usize, live: impl Fn(KillPoint) -> End + Sync) -> u64 {
     let (next, first_whole) = (AtomicU64::new(0), AtomicU64::new(u64::MAX));
     let work = || {

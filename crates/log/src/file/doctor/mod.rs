@@ -4,8 +4,8 @@
 //! consists of, and tells what it found. Two things can be mended without a backup. Of a
 //! write-ahead log with a hole, what stands before the hole is kept, and what stands after it is
 //! set aside (`cut`); recovery itself never does that, because acknowledged records may be among
-//! them. A checkpoint that is lost is made again from packs and segments (`rebuild`). Nothing that can be
-//! read is ever removed: what is set aside stays in `lost+found`, and can be read there.
+//! them. A checkpoint that is lost is made again from packs and segments (`rebuild`). Nothing that
+//! can be read is ever removed: what is set aside stays in `lost+found`, and can be read there.
 
 mod cut;
 mod lost_and_found;
