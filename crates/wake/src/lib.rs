@@ -35,7 +35,7 @@ pub use contract::{
     View, Work,
 };
 pub use courier::{Call, Courier, Letter, LinkBody, NoCourier, Received, WorkBody};
-pub use engine::{Engine, OpenError};
+pub use engine::{Bounds, Engine, OpenError};
 pub use error::{
     AlreadyClaimed, BadReport, ChangeError, ClaimError, CreateError, Fenced, InvalidAck,
     NoPendingWork, ProgressError, SubscriptionExists, SubscriptionNotFound, TokenInvalid, TooMany,

@@ -1,6 +1,9 @@
 //! The engine over a real log, in simulated time.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+#[path = "engine/bounds.rs"]
+mod bounds;
+
 use std::{
     collections::VecDeque,
     future::Future,
@@ -18,9 +21,9 @@ use sys::{
 };
 use tokio::sync::mpsc;
 use wake::{
-    Ack, Answer, BadReport, Call, Claim, ClaimError, Concurrency, Config, Courier, Delivery,
-    Engine, Keys, Letter, Listed, Page, Progress, ProgressError, Received, Reply, SubscriptionId,
-    Subscriptions, WebhookUrlRejected,
+    Ack, Answer, BadReport, Bounds, Call, Claim, ClaimError, Concurrency, Config, Courier,
+    Delivery, Engine, Keys, Letter, Listed, Page, Progress, ProgressError, Received, Reply,
+    SubscriptionId, Subscriptions, WebhookUrlRejected,
 };
 use wire::{Address, ContentType, Expiry, Messages, ReadFrom, StreamPath, Ttl};
 
@@ -113,8 +116,13 @@ impl World {
     }
 
     async fn open(&self) -> Engine {
+        self.open_within(Bounds::default()).await
+    }
+
+    async fn open_within(&self, bounds: Bounds) -> Engine {
         let keys = Arc::new(Keys::generate(&Chance::seeded(7)));
-        Engine::open(self.log.clone(), &self.sys, self.courier.clone(), keys).await.unwrap()
+        let (log, courier) = (self.log.clone(), self.courier.clone());
+        Engine::open_within(log, &self.sys, courier, keys, bounds).await.unwrap()
     }
 
     fn replies(&self, replies: &[Reply]) {
@@ -764,68 +772,6 @@ fn a_wake_for_a_stream_that_ends_is_over_and_its_worker_may_still_report() {
             }
         });
     }
-}
-
-/// More than a subscription holds links.
-const MANY: usize = wake::caps::LINKS_MAX + 50;
-
-#[test]
-fn streams_come_and_go_without_end_and_each_is_woken_for() {
-    simulate(|world| async move {
-        let engine = world.open().await;
-        world.create("wake").await;
-        engine.create(&id("s"), pull("events/*"), String::new()).await.unwrap();
-        let all: Vec<_> = (0..MANY).map(|n| format!("events/{n}")).collect();
-        for streams in all.chunks(300) {
-            for stream in streams {
-                world.create(stream).await;
-                world.append(stream).await;
-            }
-            let claim = engine.claim(&id("s"), "one".to_owned()).await;
-            let claim = claim.unwrap_or_else(|error| panic!("{}: {error}", streams[0]));
-            assert_eq!(claim.streams.len(), streams.len());
-            engine.report(&id("s"), &claim.token, done(&claim)).await.unwrap();
-            for stream in streams {
-                world.log.delete(&address(stream), log::Delete::Stream).await.unwrap();
-            }
-        }
-        world.settle().await;
-        assert_eq!(engine.get(&id("s")).await.unwrap().links, []);
-    });
-}
-
-#[test]
-fn more_work_than_a_subscription_holds_links_is_found_later() {
-    simulate(|world| async move {
-        let engine = world.open().await;
-        world.create("wake").await;
-        for name in ["s", "t"] {
-            engine.create(&id(name), pull("events/*"), String::new()).await.unwrap();
-        }
-        for n in 0..MANY {
-            let stream = format!("events/{n}");
-            world.create(&stream).await;
-            world.append(&stream).await;
-        }
-        for name in ["s", "t"] {
-            let mut seen = std::collections::BTreeSet::new();
-            loop {
-                world.pass(1).await;
-                let Ok(claim) = engine.claim(&id(name), "one".to_owned()).await else { break };
-                for work in &claim.streams {
-                    assert!(seen.insert(work.link.path.clone()), "{} twice", work.link.path);
-                }
-                engine.report(&id(name), &claim.token, done(&claim)).await.unwrap();
-            }
-            assert_eq!(seen.len(), MANY, "{name}");
-        }
-        // All are at rest: what comes now is asked for from there.
-        world.append("events/7").await;
-        world.pass(1).await;
-        let claim = engine.claim(&id("s"), "one".to_owned()).await.unwrap();
-        assert_eq!(claim.streams[0].link.acked, Some(wire::Offset::new(1, 1)));
-        assert_eq!(claim.streams.len(), 1);
-    });
 }
 
 #[test]

@@ -14,7 +14,7 @@ use super::{
 use crate::{
     CreateError, SubscriptionId, TooMany,
     book::Line,
-    caps::{LINKS_MAX, MARKS_PER_MESSAGE_MAX},
+    caps::MARKS_PER_MESSAGE_MAX,
     open_work::{Pass, marks::Mark},
     subscription::{Event, Link, Linked, Sight, Subscription},
 };
@@ -79,7 +79,7 @@ impl Owner {
             let Some(subscription) = self.book.get(id) else { continue };
             let link = subscription.links.get(path);
             let last = link.and_then(|link| link.life).filter(|life| Some(*life) != sight.life);
-            let is_full = link.is_none() && subscription.links.len() >= LINKS_MAX;
+            let is_full = link.is_none() && subscription.links.len() >= self.links_max;
             let events = subscription.saw(path, sight, mark);
             last.into_iter().for_each(|life| self.book.marks.forget(Incarnation::new(life)));
             if is_full && !events.is_empty() {
@@ -122,9 +122,19 @@ impl Owner {
             self.write_down(&Line::Marks { marks: vec![mark] });
         }
         self.record(id, vec![Event::Left(path.clone())]);
-        let links = self.book.get(id).map_or(0, |subscription| subscription.links.len());
-        if links <= LINKS_MAX / 2 && self.full.remove(id) {
-            self.is_pass_due = true;
+    }
+
+    /// Has waiting streams looked for if enough links have become free, for whatever reason: what
+    /// they were for is done or gone, or no client names it any more.
+    pub(super) fn look_for_room(&mut self, id: &SubscriptionId) {
+        if !self.full.contains(id) {
+            return;
+        }
+        let subscription = self.book.get(id);
+        if subscription.is_none_or(|subscription| subscription.has_room(self.links_max)) {
+            self.full.remove(id);
+            // Of one that was deleted, nothing waits.
+            self.is_pass_due |= subscription.is_some();
         }
     }
 
@@ -219,7 +229,7 @@ impl Owner {
                 pass = None;
             }
         }
-        if subscription.links.len() > LINKS_MAX {
+        if subscription.links.len() > self.links_max {
             return Err(TooMany.into());
         }
         for marks in marks.chunks(MARKS_PER_MESSAGE_MAX) {

@@ -22,7 +22,7 @@ use self::{command::Command, diary::Diary, owner::Owner};
 use crate::{
     Answer, ChangeError, Claim, ClaimError, Config, Courier, CreateError, Created, Fenced, Keys,
     Page, Progress, ProgressError, PublicKey, Reported, Setback, SubscriptionId, Subscriptions,
-    View, keys::Keyring,
+    View, caps::LINKS_MAX, keys::Keyring,
 };
 
 /// Requests that may wait for the owner; more are refused.
@@ -36,6 +36,19 @@ pub struct Engine {
     owner: Task,
     keys: Arc<Keyring>,
     clock: Clock,
+}
+
+/// How much one engine holds, where that may be less than [`caps`](crate::caps) says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bounds {
+    /// Streams that one subscription is linked to; [`LINKS_MAX`] if not said.
+    pub links_max: usize,
+}
+
+impl Default for Bounds {
+    fn default() -> Self {
+        Self { links_max: LINKS_MAX }
+    }
 }
 
 /// Why an engine could not start.
@@ -76,6 +89,20 @@ impl Engine {
         courier: Arc<dyn Courier>,
         keys: Arc<Keys>,
     ) -> Result<Self, OpenError> {
+        Self::open_within(log, sys, courier, keys, Bounds::default()).await
+    }
+
+    /// The same, within other bounds.
+    ///
+    /// # Errors
+    /// [`OpenError`] says what the log cannot do.
+    pub async fn open_within(
+        log: Arc<dyn Log>,
+        sys: &Sys,
+        courier: Arc<dyn Courier>,
+        keys: Arc<Keys>,
+        bounds: Bounds,
+    ) -> Result<Self, OpenError> {
         check_capabilities(&*log)?;
         let (diary, book) = Diary::open(log.clone()).await?;
         // Watched before anything is looked at, so that nothing falls between.
@@ -85,8 +112,10 @@ impl Engine {
         };
         let keys = Arc::new(Keyring::new(keys));
         let (inbox, requests) = mpsc::channel(INBOX_MAX);
-        let owner =
-            Owner::new(log, sys, courier, keys.clone(), (diary, book), watch, inbox.downgrade());
+        let ring = keys.clone();
+        let mut owner =
+            Owner::new(log, sys, courier, ring, (diary, book), watch, inbox.downgrade());
+        owner.links_max = bounds.links_max.min(LINKS_MAX);
         let owner = sys.spawn.task("subscriptions", owner.run(requests));
         Ok(Self { inbox, owner, keys, clock: sys.clock.clone() })
     }

@@ -83,6 +83,8 @@ pub(super) struct Owner {
     pub(super) pass: Option<Pass>,
     /// Whether another one is to follow: hints were lost, or links have become free.
     pub(super) is_pass_due: bool,
+    /// Streams that one subscription is linked to at most.
+    pub(super) links_max: usize,
     /// Subscriptions with more open streams than links.
     pub(super) full: BTreeSet<SubscriptionId>,
     /// Subscriptions whose streams have moved.
@@ -128,6 +130,7 @@ impl Owner {
             unwritten: Vec::new(),
             pass: None,
             is_pass_due: false,
+            links_max: LINKS_MAX,
             full: BTreeSet::new(),
             roused: BTreeSet::new(),
             last_errors: BTreeMap::new(),
@@ -344,7 +347,7 @@ impl Owner {
         id: &SubscriptionId,
         streams: Vec<StreamPath>,
     ) -> Result<(), ChangeError> {
-        if self.find(id)?.links.len() + streams.len() > LINKS_MAX {
+        if self.find(id)?.links.len() + streams.len() > self.links_max {
             return Err(TooMany.into());
         }
         for path in streams {
@@ -458,6 +461,7 @@ impl Owner {
             }
         }
         self.write_down(&book::Line::Entry(Entry { id: id.clone(), events }));
+        self.look_for_room(id);
     }
 
     pub(super) fn write_down(&mut self, line: &book::Line) {

@@ -50,6 +50,8 @@ pub(crate) struct Subscription {
     pub(crate) base: String,
     pub(crate) created_at: u64,
     pub(crate) links: BTreeMap<StreamPath, Link>,
+    /// How many of those a client named.
+    explicit_count: usize,
     /// Of the newest wake.
     pub(crate) generation: u64,
     /// Those under way, by generation.
@@ -108,6 +110,7 @@ impl Subscription {
             base,
             created_at: now.get(),
             links: BTreeMap::new(),
+            explicit_count: 0,
             generation: 0,
             wakes: BTreeMap::new(),
             busy: BTreeMap::new(),
@@ -136,6 +139,13 @@ impl Subscription {
             link.tail = sight.tail;
         }
         self.weigh(path);
+    }
+
+    /// True if streams that wait for a link should be looked for: of the links that named streams
+    /// leave over, at least one is free, and so many that a pass over all streams pays.
+    pub(crate) fn has_room(&self, links_max: usize) -> bool {
+        let free = links_max.saturating_sub(self.links.len());
+        free > 0 && 2 * free >= links_max.saturating_sub(self.explicit_count)
     }
 
     /// True if a wake is for this stream.
@@ -180,21 +190,13 @@ impl Subscription {
                 // Of another life nothing is known that was known of the last.
                 let same = self.links.get(path).filter(|known| known.life == link.life);
                 let tail = same.map_or(link.tail, |known| known.tail);
-                self.links.insert(path.clone(), Link { tail, ..*link });
-                self.weigh(path);
+                self.set_link(path, Some(Link { tail, ..*link }));
             }
-            Event::Left(path) => {
-                self.links.remove(path);
-                self.weigh(path);
-            }
+            Event::Left(path) => self.set_link(path, None),
             Event::Unlinked(path) => {
-                if let Some(link) = self.links.get_mut(path) {
-                    link.is_explicit = false;
-                    if !link.is_matched {
-                        self.links.remove(path);
-                    }
-                }
-                self.weigh(path);
+                let matched = self.links.get(path).filter(|link| link.is_matched);
+                let stays = matched.map(|link| Link { is_explicit: false, ..*link });
+                self.set_link(path, stays);
             }
             Event::Woken(wake) => {
                 self.generation = wake.generation;
@@ -218,6 +220,18 @@ impl Subscription {
                 }
             }
         }
+    }
+
+    /// The only way in which links come and go.
+    fn set_link(&mut self, path: &StreamPath, link: Option<Link>) {
+        let is_explicit = |link: Option<Link>| link.is_some_and(|link| link.is_explicit);
+        self.explicit_count += usize::from(is_explicit(link));
+        let last = match link {
+            Some(link) => self.links.insert(path.clone(), link),
+            None => self.links.remove(path),
+        };
+        self.explicit_count -= usize::from(is_explicit(last));
+        self.weigh(path);
     }
 
     fn begin(&mut self, wake: Wake) {

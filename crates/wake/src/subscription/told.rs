@@ -32,12 +32,14 @@ pub(super) struct Told {
 impl From<Told> for Subscription {
     fn from(told: Told) -> Self {
         let links = told.links.into_iter().map(|linked| (linked.path, linked.link));
+        let links: BTreeMap<_, _> = links.collect();
         let only = told.wake.map(|wake| Wake { failures: told.failures, ..wake });
         let mut subscription = Self {
             config: told.config,
             base: told.base,
             created_at: told.created_at,
-            links: links.collect(),
+            explicit_count: links.values().filter(|link| link.is_explicit).count(),
+            links,
             generation: told.generation,
             wakes: BTreeMap::new(),
             busy: BTreeMap::new(),
