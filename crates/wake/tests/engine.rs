@@ -3,6 +3,8 @@
 
 #[path = "engine/bounds.rs"]
 mod bounds;
+#[path = "engine/reports.rs"]
+mod reports;
 
 use std::{
     collections::VecDeque,

@@ -1,6 +1,6 @@
 //! Following the log: what moved, and what that means for those who follow it.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use futures_util::future::FutureExt as _;
 use log::{Head, Incarnation, Log, Moved, Unavailable};
@@ -15,8 +15,11 @@ use crate::{
     CreateError, SubscriptionId, TooMany,
     book::Line,
     caps::MARKS_PER_MESSAGE_MAX,
-    open_work::{Pass, marks::Mark},
-    subscription::{Event, Link, Linked, Sight, Subscription},
+    open_work::{
+        Pass,
+        marks::{Mark, Marks},
+    },
+    subscription::{Event, Link, Linked, Sight, Subscription, Unlinked},
 };
 
 impl Owner {
@@ -246,6 +249,23 @@ pub(super) async fn look(log: &dyn Log, path: &StreamPath) -> Result<Sight, Unav
         Err(log::HeadError::Unavailable(why)) => Err(why),
         Err(_) => Ok(Sight::default()),
     }
+}
+
+/// How streams stand that a pattern covers and that have no link.
+pub(super) async fn look_at_unlinked(
+    log: &dyn Log,
+    marks: &Marks,
+    paths: Vec<StreamPath>,
+) -> Result<HashMap<StreamPath, Unlinked>, Unavailable> {
+    let mut unlinked = HashMap::with_capacity(paths.len());
+    for path in paths {
+        let stands = match look(log, &path).await?.incarnation() {
+            Some(life) => Unlinked::Marked(marks.get(life).unwrap_or_default()),
+            None => Unlinked::Gone,
+        };
+        unlinked.insert(path, stands);
+    }
+    Ok(unlinked)
 }
 
 impl Sight {

@@ -17,7 +17,7 @@ use super::{
     command::{Asker, Command},
     deliver::Delivered,
     diary::{Diary, Draft, NotWritten},
-    follow::look,
+    follow::{look, look_at_unlinked},
     line::Line,
     views::{page, setback, view, work},
 };
@@ -290,7 +290,7 @@ impl Owner {
                 self.answer(reply, claimed);
             }
             Command::Report { id, token, progress, reply } => {
-                let reported = self.report(&id, token, &progress);
+                let reported = self.report(&id, token, &progress).await;
                 self.answer(reply, reported);
             }
             Command::Release { id, token, wake_id, generation, reply } => {
@@ -382,14 +382,16 @@ impl Owner {
         })
     }
 
-    fn report(
+    async fn report(
         &mut self,
         id: &SubscriptionId,
         token: u64,
         progress: &Progress,
     ) -> Result<Reported, ProgressError> {
         let now = self.now();
-        let events = self.find(id)?.report(token, progress, now)?;
+        let unlinked = self.find(id)?.unlinked(&progress.acks).collect();
+        let unlinked = look_at_unlinked(&*self.log, &self.book.marks, unlinked).await?;
+        let events = self.find(id)?.report(token, progress, &unlinked, now)?;
         self.stage(id, events);
         let next_wake = progress.done && self.find(id)?.calls_to_work();
         Ok(Reported { next_wake })

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use wire::{Offset, StreamPath};
 
 use super::{Subscription, told};
+use crate::InvalidAck;
 
 /// What happened to a subscription.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -135,6 +136,11 @@ impl Link {
         }
     }
 
+    /// True if a client named it and it is not there. (What the pattern found has no link then.)
+    pub(super) fn is_gone(&self) -> bool {
+        self.life.is_none() && self.tail == Offset::START
+    }
+
     /// True if a watermark can speak for it: the pattern alone found it, and all is done.
     pub(crate) fn is_at_rest(&self) -> bool {
         !self.is_explicit && self.acked == Some(self.tail)
@@ -143,6 +149,12 @@ impl Link {
     /// True if it holds messages that nobody has acknowledged.
     pub(super) fn has_work(&self) -> bool {
         self.tail > self.acked.unwrap_or_default()
+    }
+}
+
+impl Ack {
+    pub(super) fn refused(&self) -> InvalidAck {
+        InvalidAck { path: self.path.clone(), offset: self.offset }
     }
 }
 

@@ -62,6 +62,15 @@ pub(crate) struct Subscription {
     queue: Queue,
 }
 
+/// How a stream stands that the pattern covers and no link tells of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unlinked {
+    /// It is not there.
+    Gone,
+    /// Its watermark says that so much of it is done.
+    Marked(Offset),
+}
+
 /// What a worker reports of its wake.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Progress {
@@ -122,6 +131,7 @@ impl Subscription {
     pub(crate) fn told(mut self) -> impl Iterator<Item = Event> {
         let mut parts = Vec::new();
         if self.links.len() > LINKS_PER_ENTRY_MAX {
+            self.explicit_count = 0;
             let mut links = std::mem::take(&mut self.links).into_iter().peekable();
             while links.peek().is_some() {
                 let part = links.by_ref().take(LINKS_PER_ENTRY_MAX);
@@ -380,15 +390,27 @@ impl Subscription {
         Err(held.map_or(NoPendingWork.into(), ClaimError::from))
     }
 
-    /// Takes a worker's report; `token` is the generation its token is for.
+    /// Streams that are acknowledged and have no link, but are covered by the pattern. Only the log
+    /// and their watermarks tell whether there is anything wrong with that.
+    pub(crate) fn unlinked(&self, acks: &[Ack]) -> impl Iterator<Item = StreamPath> {
+        let is_unlinked = |path: &&StreamPath| {
+            let is_known = self.links.contains_key(*path) || self.is_busy(path);
+            !is_known && self.config.concurrency.is_usual() && self.config.covers(path)
+        };
+        acks.iter().map(|ack| &ack.path).filter(is_unlinked).cloned()
+    }
+
+    /// Takes a worker's report; `token` is the generation its token is for, and `unlinked` how
+    /// those streams stand that [`Subscription::unlinked`] names.
     pub(crate) fn report(
         &self,
         token: u64,
         progress: &Progress,
+        unlinked: &HashMap<StreamPath, Unlinked>,
         now: UnixMs,
     ) -> Result<Vec<Event>, ProgressError> {
         let wake = self.current(token, &progress.wake_id, progress.generation)?;
-        let acks = self.valid_acks(wake, &progress.acks)?;
+        let acks = self.valid_acks(wake, &progress.acks, unlinked)?;
         let mut events = Vec::with_capacity(2);
         if !acks.is_empty() {
             events.push(Event::Acked(acks));
@@ -430,29 +452,39 @@ impl Subscription {
         if is_it && is_at_work { Ok(wake) } else { Err(Fenced) }
     }
 
-    /// What is acknowledged of streams that are still there. What the wake asked for and is gone,
-    /// or was made anew, is of no use to acknowledge, and no fault of the worker.
-    fn valid_acks(&self, wake: &Wake, acks: &[Ack]) -> Result<Vec<Ack>, InvalidAck> {
+    /// What is acknowledged of streams that are still there. What is gone, or was made anew since
+    /// the wake asked for it, is of no use to acknowledge, and no fault of the worker; nor is a
+    /// report that comes again, when its streams have come to rest.
+    fn valid_acks(
+        &self,
+        wake: &Wake,
+        acks: &[Ack],
+        unlinked: &HashMap<StreamPath, Unlinked>,
+    ) -> Result<Vec<Ack>, InvalidAck> {
         let tasks: HashMap<_, _> = wake.streams.iter().map(|task| (&task.path, task)).collect();
         let mut valid = Vec::with_capacity(acks.len());
         for ack in acks {
-            let task = tasks.get(&ack.path).copied();
-            let link = match (task, self.config.concurrency) {
-                (Some(task), _) => match self.link_of(task) {
-                    Some(link) => Some(link),
-                    None => continue,
-                },
-                (None, Concurrency::Subscription) => self.links.get(&ack.path),
-                // Another worker may be at any other stream.
-                (None, Concurrency::Stream) => None,
-            };
-            let fits = link.is_some_and(|link| {
+            let (task, link) = (tasks.get(&ack.path).copied(), self.links.get(&ack.path));
+            let fits = |link: &Link| {
                 ack.offset >= link.acked.unwrap_or_default() && ack.offset <= link.tail
-            });
-            if !fits {
-                return Err(InvalidAck { path: ack.path.clone(), offset: ack.offset });
+            };
+            match (task, link, self.config.concurrency) {
+                (Some(task), link, _) => match link.filter(|link| task.is_of(link)) {
+                    None => continue,
+                    Some(link) if fits(link) => valid.push(ack.clone()),
+                    Some(_) => return Err(ack.refused()),
+                },
+                // Another worker may be at any other stream.
+                (None, _, Concurrency::Stream) => return Err(ack.refused()),
+                (None, Some(link), _) if link.is_gone() => continue,
+                (None, Some(link), _) if fits(link) => valid.push(ack.clone()),
+                (None, Some(_), _) => return Err(ack.refused()),
+                (None, None, _) => match unlinked.get(&ack.path) {
+                    Some(Unlinked::Gone) => continue,
+                    Some(Unlinked::Marked(done)) if *done == ack.offset => continue,
+                    Some(Unlinked::Marked(_)) | None => return Err(ack.refused()),
+                },
             }
-            valid.push(ack.clone());
         }
         Ok(valid)
     }

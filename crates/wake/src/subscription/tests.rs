@@ -95,7 +95,7 @@ fn progress(wake_id: &str, generation: u64, acks: &[(&str, u64)], done: bool) ->
 }
 
 fn report(subscription: &mut Subscription, progress: &Progress) -> Result<(), ProgressError> {
-    let events = subscription.report(progress.generation, progress, NOW);
+    let events = subscription.report(progress.generation, progress, &HashMap::new(), NOW);
     apply(subscription, events)
 }
 
@@ -189,7 +189,7 @@ fn a_heartbeat_extends_the_lease() {
     rouse(&mut subscription, "w1");
     claim(&mut subscription, "one").unwrap();
     let half = NOW.plus(subscription.config.lease_ttl() / 2);
-    let events = subscription.report(1, &progress("w1", 1, &[], false), half);
+    let events = subscription.report(1, &progress("w1", 1, &[], false), &HashMap::new(), half);
     apply(&mut subscription, events).unwrap();
     assert_eq!(subscription.overdue(NOW.plus(subscription.config.lease_ttl())), []);
     assert!(matches!(
@@ -397,7 +397,7 @@ fn events_of(subscription: &Subscription, step: Step, now: UnixMs) -> Vec<Event>
         let (wake_id, generation) = any_wake(subscription, which);
         let acks = acks(generation, count);
         let progress = Progress { wake_id, generation, acks, done };
-        subscription.report(generation, &progress, now).unwrap_or_default()
+        subscription.report(generation, &progress, &HashMap::new(), now).unwrap_or_default()
     };
     match step {
         Step::Append(_) => Vec::new(),
