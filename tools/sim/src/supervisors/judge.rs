@@ -7,7 +7,8 @@ use log::{Freshness, Log, ReadError, file::FileLog};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use sessions::SessionId;
-use wire::{Address, ReadFrom};
+use state::{Place, Places, decode};
+use wire::{Address, Position, ReadFrom};
 
 use super::{Scene, process::AGENT};
 use crate::oracle::{Verdict, Violation, demand};
@@ -94,15 +95,15 @@ fn covers(generation: &Generation, position: u64) -> bool {
 async fn read(log: &FileLog, session: &SessionId) -> Verdict<Told> {
     let address = Address::from(session.path().clone());
     let log: Arc<dyn Log> = Arc::new(log.clone());
-    let (mut from, mut told) = (ReadFrom::Start, Told::default());
+    let (mut from, mut told, mut places) = (ReadFrom::Start, Told::default(), Places::default());
     loop {
         let chunk = match log.read(&address, from, 1 << 20).await {
             Ok(chunk) => chunk,
             Err(ReadError::NotFound(_)) => return Ok(told),
             Err(error) => return Err(Violation(format!("{session} cannot be read: {error}"))),
         };
-        for (position, message) in (chunk.start.position.get()..).zip(chunk.messages()) {
-            told.take(position, message);
+        for (lies, message) in (chunk.start.position.get()..).zip(chunk.messages()) {
+            told.place(&mut places, Position::new(lies), message);
         }
         if chunk.freshness != Freshness::Behind {
             return Ok(told);
@@ -112,6 +113,20 @@ async fn read(log: &FileLog, session: &SessionId) -> Verdict<Told> {
 }
 
 impl Told {
+    /// Takes a message where it stands: a compaction writes rows again, and none of them is new.
+    fn place(&mut self, places: &mut Places, lies: Position, message: &[u8]) {
+        let event = decode(message);
+        match places.place(lies, &event) {
+            Place::At(position) => self.take(position.get(), message),
+            Place::Row(written) => {
+                let made = event.headers.inserted.unwrap_or(written);
+                self.take(made.get(), message);
+            }
+            Place::Anew(_) => *self = Self::default(),
+            Place::Known => {}
+        }
+    }
+
     fn take(&mut self, position: u64, message: &[u8]) {
         let Ok(line) = serde_json::from_slice::<Value>(message) else { return };
         match line["type"].as_str() {

@@ -4,12 +4,16 @@ use std::{path::Path, sync::Arc, time::Duration};
 
 use agent::{
     Home,
+    caps::LEASE_DEFAULT,
     rows::{self, CallStatus, ToolCall},
 };
 use live::StreamDb;
 use log::{Log, file::FileLog};
 use serde_json::json;
-use sessions::{Actions, Deed, Halt, Say, SessionId};
+use sessions::{
+    Actions, Deed, Halt, Say, SessionId,
+    caps::{FAILURE_PAUSE_MAX, SHELF_PAUSE_FIRST},
+};
 use sys::{
     Sys,
     disk::{SimDisk, SimFaults},
@@ -27,9 +31,17 @@ use crate::{
 
 const DIR: &str = "/supervisors";
 const SESSIONS: usize = 4;
+/// The longest that one turn of a model takes here: its pause, its words, and the call that another
+/// turn follows.
+const TURN_MAX: Duration = Duration::from_secs(20);
 /// Once faults stop, everything is answered within this: two leases until the dead are taken over,
-/// the longest backoff, quarantine for each session, and the work itself.
-const BOUND: Duration = Duration::from_mins(10);
+/// the longest backoff, and a turn for each session, one after the other. Nothing that is parked
+/// comes back by itself so soon, so whatever relies on that to make up for a wake-up is late.
+const BOUND: Duration = LEASE_DEFAULT
+    .saturating_mul(2)
+    .saturating_add(FAILURE_PAUSE_MAX)
+    .saturating_add(TURN_MAX.saturating_mul(SESSIONS as u32));
+const _: () = assert!(BOUND.as_secs() * 3 <= SHELF_PAUSE_FIRST.as_secs());
 /// How often it is looked for what is left.
 const LOOK_PAUSE: Duration = Duration::from_secs(2);
 /// How long a person waits for what was written; afterwards nobody knows.
@@ -75,7 +87,8 @@ pub(super) async fn finish(scene: &Arc<Scene>, disk: SimDisk, dice: &Dice) -> Ve
             None => revive(scene, &mut place, slot, dice)?,
         }
     }
-    let until = scene.sys.clock.elapsed() + BOUND;
+    let since = scene.sys.clock.elapsed();
+    let until = since + BOUND;
     loop {
         let left = judge::left(&place.log, &sessions()).await?;
         if left.is_empty() {
@@ -89,6 +102,7 @@ pub(super) async fn finish(scene: &Arc<Scene>, disk: SimDisk, dice: &Dice) -> Ve
         scene.sys.clock.sleep(LOOK_PAUSE).await;
     }
     scene.note("all is answered");
+    scene.met.lock().seconds_max = (scene.sys.clock.elapsed() - since).as_secs();
     judge::judge(scene, &place.log, &sessions()).await?;
     for process in place.processes.iter_mut().filter_map(Option::take) {
         let _ = process.shut_down().await;

@@ -60,15 +60,30 @@ pub struct SupervisorsMet {
     pub outages: u64,
     /// Hints that did not arrive.
     pub hints_lost: u64,
+    /// Watches that had lost hints when faults stopped, and were told only then.
+    pub resyncs_owed: u64,
     /// Lives of the log that ended with a power cut.
     pub cuts: u64,
+    /// Seconds from when faults stopped until all was answered, at most.
+    pub seconds_max: u64,
 }
 
 impl SupervisorsMet {
-    fn counts(&self) -> [u64; 9] {
+    fn counts(&self) -> [u64; 10] {
         let Self { answered, stopped, measured, takeovers, deaths, deploys, .. } = *self;
-        let Self { outages, hints_lost, cuts, .. } = *self;
-        [answered, stopped, measured, takeovers, deaths, deploys, outages, hints_lost, cuts]
+        let Self { outages, hints_lost, resyncs_owed, cuts, .. } = *self;
+        [
+            answered,
+            stopped,
+            measured,
+            takeovers,
+            deaths,
+            deploys,
+            outages,
+            hints_lost,
+            resyncs_owed,
+            cuts,
+        ]
     }
 
     /// Adds what another run met.
@@ -81,7 +96,9 @@ impl SupervisorsMet {
         self.deploys += other.deploys;
         self.outages += other.outages;
         self.hints_lost += other.hints_lost;
+        self.resyncs_owed += other.resyncs_owed;
         self.cuts += other.cuts;
+        self.seconds_max = self.seconds_max.max(other.seconds_max);
     }
 
     /// True if everything was met at least once.

@@ -4,7 +4,7 @@ use std::{
     future::pending,
     sync::{
         Arc,
-        atomic::{AtomicU8, AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -52,7 +52,16 @@ pub(super) struct Line {
     state: AtomicU8,
     /// Hints that will not arrive.
     to_lose: Arc<AtomicU64>,
-    hints: parking_lot::Mutex<Option<Arc<Hints>>>,
+    // Held for a walk over the feeds.
+    feeds: parking_lot::Mutex<Vec<Arc<Feed>>>,
+}
+
+/// The hints of one watch.
+#[derive(Debug)]
+struct Feed {
+    hints: Hints,
+    /// Whether hints were lost and the watcher does not know.
+    owes_resync: AtomicBool,
 }
 
 const WELL: u8 = 0;
@@ -74,7 +83,7 @@ impl Process {
             dice: dice.split(),
             state: AtomicU8::new(WELL),
             to_lose: Arc::default(),
-            hints: parking_lot::Mutex::default(),
+            feeds: parking_lot::Mutex::default(),
         });
         let supervisor = Arc::new(parking_lot::Mutex::new(None));
         let (owned, wired, known) = (sys.clone(), line.clone(), supervisor.clone());
@@ -123,11 +132,17 @@ impl Process {
         self.line.state.store(if is_well { WELL } else { CUT_OFF }, Ordering::Relaxed);
     }
 
-    /// Faults stop: it reaches the log, and hears that hints were lost.
+    /// Faults stop: it reaches the log. Only a watch that lost hints is told to resync: any other
+    /// resync would make up for a wake-up that the supervisor itself has missed.
     pub(super) fn recover(&self) {
         self.connect(true);
         self.line.to_lose.store(0, Ordering::Relaxed);
-        self.line.hints.lock().iter().for_each(|hints| _ = hints.tell(Moved::Resync));
+        for feed in self.line.feeds.lock().iter() {
+            if feed.owes_resync.swap(false, Ordering::Relaxed) {
+                self.line.scene.met.lock().resyncs_owed += 1;
+                feed.hints.tell(Moved::Resync);
+            }
+        }
     }
 
     pub(super) fn lose_hints(&self, count: u64) {
@@ -198,8 +213,8 @@ impl Layer for Line {
     fn watch(&self, glob: Glob) -> Result<Watch, WatchError> {
         let mut inner = self.behind.watch(glob)?;
         let (hints, watch) = Watch::fed();
-        let hints = Arc::new(hints);
-        *self.hints.lock() = Some(hints.clone());
+        let feed = Arc::new(Feed { hints, owes_resync: AtomicBool::new(false) });
+        self.feeds.lock().push(feed.clone());
         let (to_lose, scene) = (self.to_lose.clone(), self.scene.clone());
         self.scene.sys.spawn.task("hints", async move {
             while let Some(hint) = inner.next().await {
@@ -210,13 +225,14 @@ impl Layer for Line {
                         to_lose.store(lost - 1, Ordering::Relaxed);
                         scene.met.lock().hints_lost += 1;
                         // That some were lost is told with the last of them.
+                        feed.owes_resync.store(lost > 1, Ordering::Relaxed);
                         if lost > 1 {
                             continue;
                         }
                         Moved::Resync
                     }
                 };
-                if !hints.tell(hint) {
+                if !feed.hints.tell(hint) {
                     return;
                 }
             }
