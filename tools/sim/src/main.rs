@@ -8,14 +8,16 @@
 //! cargo run -p sim -- --seed 7 --corruption  the damage of that seed, and its repair
 //! cargo run -p sim -- --seed 7 --supervisors the supervisors of that seed
 //! cargo run -p sim -- --from 1000 --seeds 50 many seeds, with what failed
+//! cargo run --release -p sim -- --wakes --seeds 100000
+//!                                            many seeds of the wakes; likewise of the others
 //! ```
 
 #![allow(clippy::print_stdout, reason = "a terminal program")]
 
-use std::process::ExitCode;
+use std::{fmt::Debug, process::ExitCode, sync::Mutex};
 
-use clap::Parser;
-use sim::{Coverage, Detail, Outcome};
+use clap::{Args, Parser};
+use sim::{CorruptionMet, Coverage, Detail, EffectsMet, Met, Outcome, SupervisorsMet};
 
 /// Crashes the file engine, seed by seed.
 #[derive(Debug, Parser)]
@@ -25,20 +27,10 @@ struct Cli {
     #[arg(long)]
     seed: Option<u64>,
     /// With --seed: also print what the log does to its disk.
-    #[arg(long)]
+    #[arg(long, requires = "seed")]
     disk: bool,
-    /// With --seed: damage a directory by that seed instead; alone: many of them.
-    #[arg(long)]
-    corruption: bool,
-    /// With --seed: run the effects of that seed instead.
-    #[arg(long)]
-    effects: bool,
-    /// With --seed: run the wakes of that seed instead.
-    #[arg(long)]
-    wakes: bool,
-    /// With --seed: run the supervisors of that seed instead.
-    #[arg(long)]
-    supervisors: bool,
+    #[command(flatten)]
+    phase: Phase,
     /// How many seeds to run.
     #[arg(long, default_value_t = 1000)]
     seeds: u64,
@@ -47,21 +39,67 @@ struct Cli {
     from: u64,
 }
 
+/// What is run; without any of these, the log alone.
+#[derive(Debug, Args)]
+#[group(multiple = false)]
+struct Phase {
+    /// Damage a directory, and repair it.
+    #[arg(long)]
+    corruption: bool,
+    /// Run durable effects.
+    #[arg(long)]
+    effects: bool,
+    /// Run subscriptions and those who are woken.
+    #[arg(long)]
+    wakes: bool,
+    /// Run two supervisors of agents.
+    #[arg(long)]
+    supervisors: bool,
+}
+
 fn main() -> ExitCode {
     let cli = Cli::parse();
     let failed = match cli.seed {
-        Some(seed) if cli.corruption => trace(&sim::run_corruption(seed).outcome),
-        Some(seed) if cli.effects => trace(&sim::run_effects(seed).outcome),
-        Some(seed) if cli.wakes => trace(&sim::run_wakes(seed).outcome),
-        Some(seed) if cli.supervisors => trace(&sim::run_supervisors(seed).outcome),
-        Some(seed) => {
-            let detail = if cli.disk { Detail::Disk } else { Detail::Requests };
-            trace(&sim::run_in_detail(seed, detail))
-        }
-        None if cli.corruption => survey_corruption(cli.from, cli.seeds),
-        None => survey(cli.from, cli.seeds),
+        Some(seed) => cli.phase.trace(seed, if cli.disk { Detail::Disk } else { Detail::Requests }),
+        None => cli.phase.survey(cli.from, cli.seeds),
     };
     if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+}
+
+impl Phase {
+    /// Tells everything that happened in one seed; true if it failed.
+    fn trace(&self, seed: u64, detail: Detail) -> bool {
+        match *self {
+            Self { corruption: true, .. } => trace(&sim::run_corruption(seed).outcome),
+            Self { effects: true, .. } => trace(&sim::run_effects(seed).outcome),
+            Self { wakes: true, .. } => trace(&sim::run_wakes(seed).outcome),
+            Self { supervisors: true, .. } => trace(&sim::run_supervisors(seed).outcome),
+            _ => trace(&sim::run_in_detail(seed, detail)),
+        }
+    }
+
+    /// Tells what many seeds have met, and which of them failed; true if one has.
+    fn survey(&self, from: u64, seeds: u64) -> bool {
+        match *self {
+            Self { corruption: true, .. } => survey(from, seeds, CorruptionMet::add, |seed| {
+                let run = sim::run_corruption(seed);
+                (run.outcome, run.met)
+            }),
+            Self { effects: true, .. } => survey(from, seeds, EffectsMet::add, |seed| {
+                let run = sim::run_effects(seed);
+                (run.outcome, run.met)
+            }),
+            Self { wakes: true, .. } => survey(from, seeds, Met::add, |seed| {
+                let run = sim::run_wakes(seed);
+                (run.outcome, run.met)
+            }),
+            Self { supervisors: true, .. } => survey(from, seeds, SupervisorsMet::add, |seed| {
+                let run = sim::run_supervisors(seed);
+                (run.outcome, run.met)
+            }),
+            _ => survey_log(from, seeds),
+        }
+    }
 }
 
 fn trace(outcome: &Outcome) -> bool {
@@ -75,33 +113,49 @@ fn trace(outcome: &Outcome) -> bool {
     outcome.violation.is_some()
 }
 
-fn survey_corruption(from: u64, seeds: u64) -> bool {
-    let total = std::sync::Mutex::new((sim::CorruptionMet::default(), 0));
+/// Runs seeds of one phase, adds up what they met, and names each that failed at once.
+fn survey<M: Debug + Default + Send>(
+    from: u64,
+    seeds: u64,
+    add: impl Fn(&mut M, &M) + Sync,
+    run: impl Fn(u64) -> (Outcome, M) + Sync,
+) -> bool {
+    let total = Mutex::new((M::default(), Vec::new()));
     sim::each_seed(from, seeds, |seed| {
-        let run = sim::run_corruption(seed);
+        let (outcome, met) = run(seed);
         let mut total = total.lock().expect("no panic while held");
-        total.0.add(&run.met);
-        if let Some(violation) = &run.outcome.violation {
-            total.1 += 1;
+        add(&mut total.0, &met);
+        if let Some(violation) = outcome.violation {
             println!("seed {seed}: {violation}");
+            total.1.push(seed);
         }
     });
     let (met, failed) = total.into_inner().expect("no panic while held");
-    println!("{met:?}\n{failed} of {seeds} seeds failed");
-    failed > 0
+    println!("{met:#?}");
+    conclude(failed, seeds)
 }
 
-fn survey(from: u64, seeds: u64) -> bool {
-    let total = std::sync::Mutex::new((Coverage::default(), 0));
+fn survey_log(from: u64, seeds: u64) -> bool {
+    let total = Mutex::new((Coverage::default(), Vec::new()));
     sim::run_many(from, seeds, |outcome| {
         let mut total = total.lock().expect("no panic while held");
         total.0.add_run(&outcome.coverage);
         if let Some(violation) = &outcome.violation {
-            total.1 += 1;
             println!("seed {}: {violation}", outcome.seed);
+            total.1.push(outcome.seed);
         }
     });
     let (coverage, failed) = total.into_inner().expect("no panic while held");
-    println!("{coverage}\n{failed} of {seeds} seeds failed");
-    failed > 0
+    print!("{coverage}");
+    conclude(failed, seeds)
+}
+
+/// Says how many seeds failed, and which; true if any has.
+fn conclude(mut failed: Vec<u64>, seeds: u64) -> bool {
+    failed.sort_unstable();
+    println!("{} of {seeds} seeds failed", failed.len());
+    if !failed.is_empty() {
+        println!("failed seeds: {failed:?}");
+    }
+    !failed.is_empty()
 }
