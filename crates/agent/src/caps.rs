@@ -169,10 +169,14 @@ pub const SESSION_CALLS_MAX: usize = 10_000;
 pub const SESSION_CALLS_ENDED_MAX: usize = 32;
 /// Bytes of a session that are read again rather than kept as a snapshot.
 pub const SNAPSHOT_TAIL_BYTES: u64 = 64 * 1024;
+/// Bytes of a session that is never idle between two snapshots of it.
+pub const SNAPSHOT_EVERY_BYTES: u64 = 4 * 1024 * 1024;
 /// Ids of people's writes that are held in memory before a snapshot takes them.
 pub const SNAPSHOT_IDS_MAX: usize = 16_384;
 /// Bytes of a snapshot; a session whose open work takes more gets none.
 pub const SNAPSHOT_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// How often the index of a session may be lost under one question before that is refused.
+pub const INDEX_LOSSES_MAX: u32 = 4;
 /// Bytes that a compaction must give back at least.
 pub const COMPACTION_GAIN_BYTES_MIN: u64 = 4 * 1024;
 /// And this part of the session: one in so many.

@@ -90,5 +90,7 @@ pub const AGENT_IDLE_DEFAULT: Duration = Duration::from_secs(30);
 pub const FAILURE_PAUSE_FIRST: Duration = Duration::from_secs(1);
 /// And it grows no further than this.
 pub const FAILURE_PAUSE_MAX: Duration = Duration::from_mins(1);
+/// Sessions at rest that are kept small, or wait for that; those beyond are found again later.
+pub const RESTS_WAITING_MAX: usize = 1_024;
 /// Sessions of one process that are compacted at a time.
 pub const COMPACTIONS_MAX: usize = 1;

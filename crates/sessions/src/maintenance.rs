@@ -3,7 +3,7 @@
 
 use agent::{
     rows::{self, KeepChunks},
-    session::Sessions,
+    session::{Session, Sessions},
 };
 use live::CompactError;
 use sys::Sys;
@@ -31,28 +31,43 @@ impl Maintenance {
     /// again.
     pub(crate) async fn rest(&self, session: &SessionId) {
         let open = self.sessions.of(session.path());
-        let is_worth_it = {
+        {
             let mut open = open.lock().await;
             open.rest().await;
-            self.keep != KeepChunks::Forever && open.is_worth_compacting().await.unwrap_or(false)
-        };
-        if !is_worth_it {
-            return;
+            if !self.is_due(&open).await {
+                return;
+            }
         }
         let Ok(_turn) = self.turns.acquire().await else { return };
+        let read_to = {
+            // Much may have happened while others had their turns.
+            let mut open = open.lock().await;
+            if open.catch_up().await.is_err() || !self.is_due(&open).await {
+                return;
+            }
+            open.place().expect("a session that was read has a place").0
+        };
         let compaction = live::compact(self.sessions.log(), session.path().clone(), &self.sys);
         let now = self.sys.clock.unix_ms();
         let compaction = rows::drop_chunks(rows::compaction(compaction), self.keep, now);
-        match compaction.run().await {
+        // Nothing before this place is open; whatever was opened behind it keeps its history.
+        match compaction.hold(read_to.position).run().await {
             Ok(compacted) => {
                 let (before, after) = (compacted.before.bytes, compacted.after.bytes);
                 tracing::debug!(%session, before, after, "a session was compacted");
-                if let Some(snapshot) = compacted.snapshot {
+                // Of chunks that are kept for a while the snapshot itself tells.
+                if let (Some(snapshot), KeepChunks::UntilMessage) = (compacted.snapshot, self.keep) {
                     open.lock().await.compacted(snapshot).await;
                 }
             }
             Err(CompactError::Moved) => {}
             Err(error) => tracing::debug!(%session, %error, "a session is not compacted"),
         }
+    }
+
+    /// Whether a compaction of the session is worth it now.
+    async fn is_due(&self, session: &Session) -> bool {
+        let due = session.compaction_due(self.keep).await.ok().flatten();
+        due.is_some_and(|due| due <= self.sys.clock.unix_ms())
     }
 }

@@ -2,6 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
+    ops::Range,
     sync::Arc,
 };
 
@@ -69,14 +70,18 @@ impl Past {
         generations.sort_by_key(|generation| generation.read_up_to);
         let history_from = generations.last().and_then(|last| last.history_from).unwrap_or(0);
         generations.retain(|generation| generation.read_up_to >= history_from);
-        let inbox = Inbox::read(db, agent)?;
+        let inbox = Inbox::of(db, agent)?;
         let mut past = Self::default();
         let rows = Rows::read(db)?;
+        let mut unread = 0;
         for generation in generations {
             past.end_exchange();
             let turns = rows.turns_of(&generation.id);
-            let read = || inbox.read_by(&generation);
-            past.asked.from = first_read(&generation).max(history_from);
+            // Rows of earlier versions do not say where they began: behind the one before.
+            let first = generation.read_after.map_or(unread, |after| after.saturating_add(1));
+            unread = generation.read_up_to.saturating_add(1);
+            let read = || inbox.read(first..unread);
+            past.asked.from = first.max(history_from);
             past.asked.messages = read().flat_map(|row| message_of(row, &Calls::new())).collect();
             let request = request_in(read());
             let said = turns.iter().rev().find_map(|turn| rows.messages.get(&turn.step.id));
@@ -95,15 +100,16 @@ impl Past {
     /// next generation is told half of that at the most. Whole exchanges go, so that no call is
     /// left without its answer.
     pub(super) fn cut(&mut self, limit: History) {
-        let is_over = |past: &Self, limit: History| {
-            let messages = past.messages().count();
-            let bytes: usize = past.messages().map(weight).sum();
-            limit.is_over(messages, bytes)
-        };
-        if !is_over(self, limit) {
+        let mut size = size_of(self.messages());
+        if !limit.is_over(size.0, size.1) {
             return;
         }
-        while is_over(self, limit.half()) && self.before.pop_front().is_some() {}
+        let half = limit.half();
+        while half.is_over(size.0, size.1) {
+            let Some(oldest) = self.before.pop_front() else { return };
+            let gone = size_of(&oldest.messages);
+            size = (size.0 - gone.0, size.1 - gone.1);
+        }
     }
 
     /// The conversation up to the last generation, without what that one said.
@@ -126,30 +132,31 @@ impl Past {
     }
 }
 
+/// How many messages there are, and what they take of a model's context, more or less.
+fn size_of<'a>(messages: impl IntoIterator<Item = &'a chat::Message>) -> (usize, usize) {
+    let weights = messages.into_iter().map(weight);
+    weights.fold((0, 0), |(count, bytes), weight| (count + 1, bytes + weight))
+}
+
 /// What a message takes of a model's context, more or less.
 pub(super) fn weight(message: &chat::Message) -> usize {
     serde_json::to_vec(message).map_or(0, |text| text.len())
-}
-
-/// The first position that a generation has read.
-fn first_read(generation: &Generation) -> u64 {
-    generation.read_after.map_or(0, |after| after.saturating_add(1))
 }
 
 /// Messages for the agent, by position.
 struct Inbox(BTreeMap<u64, Message>);
 
 impl Inbox {
-    fn read(db: &StreamDb, agent: &str) -> Result<Self, DbError> {
+    fn of(db: &StreamDb, agent: &str) -> Result<Self, DbError> {
         let rows = db.once(from::<Message>().filter(Message::target_agent.eq(agent)).synced())?;
         let placed = rows.iter().filter_map(|row| Some((row.meta().position?, (**row).clone())));
         Ok(Self(placed.collect()))
     }
 
-    fn read_by(&self, generation: &Generation) -> impl Iterator<Item = &Message> {
-        let first = first_read(generation);
-        let read = self.0.range(first..=generation.read_up_to.max(first));
-        read.map(|(_, row)| row)
+    fn read(&self, positions: Range<u64>) -> impl Iterator<Item = &Message> {
+        // A foreign row may say that it read up to before it began.
+        let end = positions.end.max(positions.start);
+        self.0.range(positions.start..end).map(|(_, row)| row)
     }
 }
 

@@ -35,7 +35,11 @@ pub struct Entered {
 }
 
 /// One id, on disk.
-pub(super) const ENTRY_BYTES: usize = 40;
+const ENTRY_BYTES: usize = 40;
+/// The checksum at the end of a page.
+const SUM_BYTES: usize = 4;
+/// A page, on disk; the last one of a run may be shorter.
+pub(super) const PAGE_BYTES: usize = IDS_PER_PAGE * ENTRY_BYTES + SUM_BYTES;
 
 /// Sorted entries in the index stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,7 +88,7 @@ impl Run {
 
     /// Where a page begins. All are of one size but the last.
     pub(super) fn page(&self, number: u64) -> Offset {
-        self.start.after(number, number * (IDS_PER_PAGE * ENTRY_BYTES) as u64)
+        self.start.after(number, number * PAGE_BYTES as u64)
     }
 }
 
@@ -111,19 +115,24 @@ pub(super) fn sorted(recent: &HashMap<IdKey, Entered>, older: Entries) -> Entrie
 /// The pages of a run.
 pub(super) fn pages(entries: &Entries) -> impl Iterator<Item = Vec<u8>> {
     entries.chunks(IDS_PER_PAGE).map(|page| {
-        let mut bytes = Vec::with_capacity(page.len() * ENTRY_BYTES);
+        let mut bytes = Vec::with_capacity(page.len() * ENTRY_BYTES + SUM_BYTES);
         for (key, Entered { print, offset }) in page {
             bytes.extend_from_slice(&key.0.to_be_bytes());
             for number in [print.0, offset.position.get(), offset.byte.get()] {
                 bytes.extend_from_slice(&number.to_be_bytes());
             }
         }
+        bytes.extend_from_slice(&crc32fast::hash(&bytes).to_be_bytes());
         bytes
     })
 }
 
-/// The entries of a page; none if it is no page.
+/// The entries of a page; none if it is no page, or damaged.
 pub(super) fn read_page(bytes: &[u8]) -> Option<Entries> {
+    let (bytes, sum) = bytes.split_last_chunk::<SUM_BYTES>()?;
+    if crc32fast::hash(bytes).to_be_bytes() != *sum {
+        return None;
+    }
     let (entries, rest) = bytes.as_chunks::<ENTRY_BYTES>();
     let entry = |bytes: &[u8; ENTRY_BYTES]| {
         let key = IdKey(u128::from_be_bytes(first(bytes)));
@@ -195,6 +204,11 @@ mod tests {
         let written: Vec<_> = pages(&entries).collect();
         let back: Entries = written.iter().flat_map(|page| read_page(page).unwrap()).collect();
         assert_eq!(back, entries);
+        for bit in 0..8 * written[0].len() {
+            let mut damaged = written[0].clone();
+            damaged[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(read_page(&damaged), None, "bit {bit} of the page is flipped");
+        }
         assert_eq!(read_page(&written[0][1..]), None);
         assert_eq!(read_page(&[written[1].as_slice(), &written[0]].concat()), None);
         assert_eq!(read_page(&[]), None);

@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use log::{Append, AppendError, Create, Delete, Head, HeadError, Log, ReadError};
+use log::{Append, AppendError, Create, Delete, Head, HeadError, Log, ReadError, Unavailable};
 use sys::Sys;
 use wire::{Address, Messages, Offset, ReadFrom, StreamPath};
 
@@ -10,7 +10,7 @@ use super::{
     ids::{self, Entered, Entries, IdKey, Run},
     snapshot::{Snapshot, Useless},
 };
-use crate::caps::{IDS_PER_PAGE, SNAPSHOT_BYTES_MAX};
+use crate::caps::SNAPSHOT_BYTES_MAX;
 
 /// The index stream of one session.
 pub(super) struct Index {
@@ -21,9 +21,14 @@ pub(super) struct Index {
     tail: Option<Offset>,
 }
 
-/// The runs are not what they were.
+/// Why a page of ids could not be read.
 #[derive(Debug)]
-pub(super) struct Lost;
+pub(super) enum Miss {
+    /// It is not there any more, or damaged: it will not come back.
+    Lost,
+    /// The log could not be read this time.
+    Failed(ReadError),
+}
 
 impl Index {
     pub(super) fn of(_: &Sys, log: Arc<dyn Log>, path: &StreamPath) -> Self {
@@ -70,7 +75,7 @@ impl Index {
     }
 
     /// Looks an id up.
-    pub(super) async fn find(&self, runs: &[Run], key: IdKey) -> Result<Option<Entered>, Lost> {
+    pub(super) async fn find(&self, runs: &[Run], key: IdKey) -> Result<Option<Entered>, Miss> {
         for run in runs.iter().rev() {
             if let Some(entered) = self.find_in(run, key).await? {
                 return Ok(Some(entered));
@@ -79,7 +84,7 @@ impl Index {
         Ok(None)
     }
 
-    async fn find_in(&self, run: &Run, key: IdKey) -> Result<Option<Entered>, Lost> {
+    async fn find_in(&self, run: &Run, key: IdKey) -> Result<Option<Entered>, Miss> {
         let (mut low, mut high) = (0, run.pages());
         let mut number = run.guess(key);
         while low < high {
@@ -95,10 +100,10 @@ impl Index {
         Ok(None)
     }
 
-    async fn page(&self, at: Offset) -> Result<Entries, Lost> {
-        let address = self.address.as_ref().ok_or(Lost)?;
-        let read = self.log.read(address, ReadFrom::At(at), 1).await.map_err(|_| Lost)?;
-        read.messages().next().and_then(ids::read_page).ok_or(Lost)
+    async fn page(&self, at: Offset) -> Result<Entries, Miss> {
+        let address = self.address.as_ref().ok_or(Miss::Lost)?;
+        let read = self.log.read(address, ReadFrom::At(at), 1).await?;
+        read.messages().next().and_then(ids::read_page).ok_or(Miss::Lost)
     }
 
     /// Writes a snapshot, with a run of the ids since the last one; tells the runs there are then.
@@ -136,7 +141,7 @@ impl Index {
         runs: &mut Vec<Run>,
         recent: &HashMap<IdKey, Entered>,
         tail: Offset,
-    ) -> Result<Vec<Vec<u8>>, Lost> {
+    ) -> Result<Vec<Vec<u8>>, Miss> {
         if recent.is_empty() {
             return Ok(Vec::new());
         }
@@ -187,11 +192,14 @@ impl Index {
 /// Pages that go into one append.
 const PAGES_PER_APPEND: usize = 64;
 
-const _: () = assert!(PAGES_PER_APPEND * IDS_PER_PAGE * ids::ENTRY_BYTES <= 1 << 20);
+const _: () = assert!(PAGES_PER_APPEND * ids::PAGE_BYTES <= 1 << 20);
 
-/// Why the index could not be read does not matter: it is made anew.
-impl From<ReadError> for Lost {
-    fn from(_: ReadError) -> Self {
-        Self
+impl From<ReadError> for Miss {
+    fn from(error: ReadError) -> Self {
+        match error {
+            ReadError::Unavailable(Unavailable::Damaged(_)) => Self::Lost,
+            ReadError::Unavailable(_) => Self::Failed(error),
+            _ => Self::Lost,
+        }
     }
 }

@@ -23,19 +23,28 @@ use std::{
 };
 
 use ::state::Ticks;
-use log::{Append, AppendError, Chunk, Freshness, HeadError, Incarnation, Log, ReadError};
+use log::{Append, AppendError, Chunk, Freshness, HeadError, Incarnation, Log, ReadError, Unavailable};
 use parking_lot::Mutex;
-use sys::Sys;
+use sys::{Sys, UnixMs};
 use tokio::sync::Mutex as Writer;
 use wire::{Address, Offset, ReadFrom, StreamPath};
 
-use self::{ids::Run, index::Index};
+use self::{
+    ids::Run,
+    index::{Index, Miss},
+};
 pub use self::{
     ids::{Entered, IdKey, Print},
     state::{AgentHead, CallHead, LastGeneration, RunnerHead, SessionState},
     window::Window,
 };
-use crate::caps::{SESSION_READ_BYTES, SESSIONS_OPEN_MAX, SNAPSHOT_IDS_MAX, SNAPSHOT_TAIL_BYTES};
+use crate::{
+    caps::{
+        INDEX_LOSSES_MAX, SESSION_READ_BYTES, SESSIONS_OPEN_MAX, SNAPSHOT_EVERY_BYTES, SNAPSHOT_IDS_MAX,
+        SNAPSHOT_TAIL_BYTES,
+    },
+    rows::KeepChunks,
+};
 
 /// The sessions of a log that are in use in this process. Cheap to clone; all parts of a process
 /// should share one, so that each session is folded once.
@@ -184,12 +193,19 @@ impl Session {
                 self.forget();
                 continue;
             }
+            if chunk.overshoot(from).is_some() {
+                // The stream was restored to an earlier state, without what was read here.
+                self.forget();
+                self.index.remove().await;
+                continue;
+            }
             self.take(&chunk);
+            if self.unsaved_bytes() >= SNAPSHOT_EVERY_BYTES || self.recent.len() >= SNAPSHOT_IDS_MAX
+            {
+                self.keep().await;
+            }
             if chunk.freshness != Freshness::Behind {
                 return Ok(&self.state);
-            }
-            if self.recent.len() >= SNAPSHOT_IDS_MAX {
-                self.keep().await;
             }
         }
     }
@@ -199,18 +215,27 @@ impl Session {
     /// # Errors
     /// If the ids cannot be read.
     pub async fn entered(&mut self, key: IdKey) -> Result<Option<Entered>, ReadError> {
+        let mut losses = 0;
         loop {
             if let Some(entered) = self.recent.get(&key) {
                 return Ok(Some(*entered));
             }
             match self.index.find(&self.runs, key).await {
                 Ok(found) => return Ok(found),
-                // Another process has put other runs in their place, or they are damaged.
-                Err(index::Lost) => {
-                    self.forget();
-                    self.catch_up().await?;
-                }
+                Err(Miss::Failed(error)) => return Err(error),
+                Err(Miss::Lost) => losses += 1,
             }
+            match losses {
+                // Another process has put other runs in their place.
+                1 => self.forget(),
+                // They are damaged: the stream itself tells all ids.
+                2..INDEX_LOSSES_MAX => {
+                    self.forget();
+                    self.index.remove().await;
+                }
+                _ => return Err(Unavailable::Overloaded.into()),
+            }
+            self.catch_up().await?;
         }
     }
 
@@ -224,27 +249,34 @@ impl Session {
 
     /// Keeps a snapshot, if so much was read since the last one that it is worth it.
     pub async fn rest(&mut self) {
-        let Some((next, _)) = self.next else { return };
-        let tail_bytes = next.byte.get().saturating_sub(self.kept.byte.get());
-        if tail_bytes >= SNAPSHOT_TAIL_BYTES {
+        if self.unsaved_bytes() >= SNAPSHOT_TAIL_BYTES {
             self.keep().await;
         }
     }
 
-    /// Whether a compaction would give back so much that it is worth it. Nothing may be open.
+    /// Bytes of the stream that the next process would read again.
+    fn unsaved_bytes(&self) -> u64 {
+        self.next.map_or(0, |(next, _)| next.byte.get().saturating_sub(self.kept.byte.get()))
+    }
+
+    /// When a compaction would give back so much that it is worth it, by the wall clock; none if
+    /// it would not, or something is open.
     ///
     /// # Errors
     /// If the stream is not there.
-    pub async fn is_worth_compacting(&mut self) -> Result<bool, HeadError> {
+    pub async fn compaction_due(&self, keep: KeepChunks) -> Result<Option<UnixMs>, HeadError> {
+        let Some(due) = self.state.chunks_due(keep).filter(|_| self.state.has_many_chunks()) else {
+            return Ok(None);
+        };
         let head = self.log.head(&self.address).await?;
         let is_open = head.closed || self.state.oldest_open().is_some();
-        Ok(self.state.is_worth_compacting(&head) && !is_open)
+        Ok((self.state.is_worth_compacting(&head) && !is_open).then_some(due))
     }
 
-    /// A compaction has put a snapshot of the stream between these places. What was read up to its
-    /// start stays true, and reading goes on behind it.
+    /// A compaction has put a snapshot of the stream, without any chunks, between these places.
+    /// What was read up to its start stays true, and reading goes on behind it.
     pub async fn compacted(&mut self, snapshot: std::ops::Range<Offset>) {
-        self.state.compacted(snapshot.start.position);
+        self.state.forget_chunks();
         if let Some((next, _)) = &mut self.next
             && *next == snapshot.start
         {

@@ -11,7 +11,7 @@ use wire::{Offset, Position};
 use super::{SessionState, ids::Run};
 
 /// What a snapshot of this version is called. Fields that are added need no other.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 /// Hexadecimal digits of the checksum, and the line break before them.
 const SUM_BYTES: usize = 9;
 

@@ -10,7 +10,8 @@ use log::Head;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::Value;
 use state::{Entry, Json, Operation, Start, Tick, Write};
-use wire::Position;
+use sys::UnixMs;
+use wire::{Position, Timestamp};
 
 use super::ids::{IdKey, Print};
 use crate::{
@@ -19,8 +20,8 @@ use crate::{
         SESSION_CALLS_ENDED_MAX, SESSION_CALLS_MAX, SESSION_UNREAD_MAX,
     },
     rows::{
-        CallStatus, Chunk, Generation, Message, Resolution, Runner, Step, StepStatus, Stop,
-        ToolCall,
+        CallStatus, Chunk, Generation, KeepChunks, Message, Resolution, Runner, Step, StepStatus,
+        Stop, ToolCall,
     },
 };
 
@@ -45,10 +46,19 @@ pub struct SessionState {
     has_more_agents: bool,
     /// Messages that were written.
     messages: u64,
-    /// Bytes of texts as they grew, which no reader needs once their message is there.
-    chunk_bytes: u64,
-    /// Where the stream began when they were counted.
-    counted_from: u64,
+    /// Texts as they grew, which no reader needs once their message is there.
+    chunks: ChunkCount,
+}
+
+/// Chunks that the stream holds.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ChunkCount {
+    bytes: u64,
+    /// Generations under way that have some; the last few.
+    generations: VecDeque<String>,
+    /// When the first generation ended that has some, and when the last one did.
+    ended_ms: Option<(u64, u64)>,
 }
 
 /// What an agent has to do, and who runs it.
@@ -212,28 +222,43 @@ impl SessionState {
         self.messages
     }
 
-    /// Whether a compaction of the stream would give back a third of it or more, so that it costs
-    /// no more than what was written since the last one.
-    pub(super) fn is_worth_compacting(&mut self, head: &Head) -> bool {
-        if self.counted_from != head.earliest.position.get() {
-            // Another process has compacted it.
-            self.compacted(head.earliest.position);
-        }
-        let bytes = head.tail.byte.get() - head.earliest.byte.get();
-        self.chunk_bytes >= COMPACTION_GAIN_BYTES_MIN
-            && self.chunk_bytes * COMPACTION_GAIN_SHARE >= bytes
+    /// Whether there are so many chunks that it may be worth it to look how large the stream is.
+    pub(super) const fn has_many_chunks(&self) -> bool {
+        self.chunks.bytes >= COMPACTION_GAIN_BYTES_MIN
     }
 
-    /// A compaction has left chunks out, and the stream begins here now.
-    pub(super) fn compacted(&mut self, earliest: Position) {
-        (self.chunk_bytes, self.counted_from) = (0, earliest.get());
+    /// Whether chunks are a third of the stream or more, so that a compaction without them costs no
+    /// more than what was written since the last one.
+    pub(super) fn is_worth_compacting(&self, head: &Head) -> bool {
+        let bytes = head.tail.byte.get() - head.earliest.byte.get();
+        self.has_many_chunks() && self.chunks.bytes * COMPACTION_GAIN_SHARE >= bytes
+    }
+
+    /// When a compaction can leave chunks out, by the wall clock.
+    pub(super) fn chunks_due(&self, keep: KeepChunks) -> Option<UnixMs> {
+        match keep {
+            KeepChunks::UntilMessage => Some(UnixMs::new(0)),
+            // All of them once the session has been quiet for that long; in a busy one those of
+            // the first half of twice that time, so that each compaction is worth its cost.
+            KeepChunks::For(time) => {
+                let time = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+                let (first, last) = self.chunks.ended_ms?;
+                let busy = first.saturating_add(time.saturating_mul(2));
+                Some(UnixMs::new(last.saturating_add(time).min(busy)))
+            }
+            KeepChunks::Forever => None,
+        }
+    }
+
+    /// A compaction has left all chunks out.
+    pub(super) fn forget_chunks(&mut self) {
+        self.chunks = ChunkCount::default();
     }
 
     /// Takes a transaction; tells the ids under which people wrote in it, and where.
     pub(super) fn apply(&mut self, tick: &Tick) -> Vec<(IdKey, Print, Position)> {
         if tick.start == Start::Snapshot {
-            let (moved, counted_from) = (self.moved, self.counted_from);
-            *self = Self { moved, counted_from, ..Self::default() };
+            *self = Self { moved: self.moved, ..Self::default() };
         }
         let mut ids = Vec::new();
         for (position, entry) in tick.entries() {
@@ -283,8 +308,8 @@ impl SessionState {
                 }
             }
             name if name == Chunk::NAME => {
-                self.chunk_bytes +=
-                    value.map_or(0, |value| value.as_str().len() as u64) + CHUNK_HEADERS_BYTES;
+                let bytes = value.map_or(0, |value| value.as_str().len() as u64);
+                self.chunks.count(bytes, row(value));
             }
             _ => {}
         }
@@ -347,6 +372,9 @@ impl SessionState {
             self.agents.values_mut().for_each(|agent| _ = agent.open.remove(key));
             return self.calls.retain(|_, call| call.generation.as_deref() != Some(key));
         };
+        if row.status.is_terminal() {
+            self.chunks.ended(key, row.completed_at.as_deref());
+        }
         let Some(agent) = self.head(&row.agent_name) else { return };
         if row.status.is_terminal() {
             agent.open.remove(key);
@@ -398,6 +426,27 @@ impl SessionState {
         let call = self.calls.entry(key.to_owned()).or_default();
         call.generation = row.generation_id;
         call.state = Some((row.status, row.attempt));
+    }
+}
+
+impl ChunkCount {
+    fn count(&mut self, bytes: u64, chunk: Option<Chunk>) {
+        self.bytes += bytes + CHUNK_HEADERS_BYTES;
+        let Some(chunk) = chunk else { return };
+        if self.generations.contains(&chunk.generation_id) {
+            return;
+        }
+        self.generations.push_back(chunk.generation_id);
+        let excess = self.generations.len().saturating_sub(SESSION_AGENTS_MAX);
+        self.generations.drain(..excess);
+    }
+
+    fn ended(&mut self, generation: &str, at: Option<&str>) {
+        let Some(index) = self.generations.iter().position(|own| own == generation) else { return };
+        self.generations.remove(index);
+        let at = at.and_then(|at| at.parse::<Timestamp>().ok()).map_or(0, |at| at.unix_ms());
+        let (first, last) = self.ended_ms.unwrap_or((at, at));
+        self.ended_ms = Some((first.min(at), last.max(at)));
     }
 }
 

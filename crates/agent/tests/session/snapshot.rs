@@ -95,7 +95,7 @@ async fn a_snapshot_of_another_version_is_ignored() {
     world.opened().await.0.rest().await;
     let whole = String::from_utf8(world.last_of_index().await).unwrap();
     let (body, _) = whole.rsplit_once('\n').unwrap();
-    let body = body.replacen(r#""version":1"#, r#""version":2"#, 1);
+    let body = body.replacen(r#""version":2"#, r#""version":3"#, 1);
     let other = format!("{body}\n{:08x}", crc32fast::hash(body.as_bytes()));
     world.append_to_index(other.into_bytes()).await;
     check_ignored(&world).await;

@@ -143,7 +143,9 @@ pub(super) fn read(failure: Failure, from: ReadFrom) -> ReadError {
         (_, 404, _) => StreamNotFound.into(),
         ("offset-trimmed", ..) => trimmed(&refusal).into(),
         (_, 410, _) => StreamGone.into(),
-        ("offset-unknown" | "", 400, ReadFrom::At(offset)) => OffsetUnknown(offset).into(),
+        ("offset-unknown" | "", 400, ReadFrom::At(offset) | ReadFrom::Before(offset)) => {
+            OffsetUnknown(offset).into()
+        }
         _ => unavailable(refusal).into(),
     }
 }

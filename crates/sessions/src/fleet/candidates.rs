@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use log::{List, ListError, Log};
 use sys::Sys;
-use wake::OpenWork;
-use wire::StreamPath;
+use wake::{OpenError, OpenWork};
+use wire::{Glob, StreamPath};
 
 use super::facts::Place;
-use crate::{SessionId, TENANT};
+use crate::{SessionId, TENANT, caps::FAILURE_PAUSE_FIRST};
 
 /// The name of the index. How sessions are judged is part of it.
 const INDEX: &str = "sessions-1";
@@ -35,12 +35,19 @@ pub(super) struct CandidatePage {
 impl Candidates {
     /// The candidates of a log, for the supervisor of this agent.
     pub(super) async fn open(sys: &Sys, log: Arc<dyn Log>, agent: &str) -> Self {
-        let glob = format!("{TENANT}/sessions/*").parse().expect("the glob is a good one");
-        match OpenWork::open(sys, log.clone(), &format!("{INDEX}-{agent}"), glob).await {
-            Ok(open) => Self::Open(open),
-            Err(error) => {
-                tracing::info!(%error, "every session is looked at once");
-                Self::All(log)
+        let glob: Glob = format!("{TENANT}/sessions/*").parse().expect("the glob is a good one");
+        let name = format!("{INDEX}-{agent}");
+        loop {
+            match OpenWork::open(sys, log.clone(), &name, glob.clone()).await {
+                Ok(open) => return Self::Open(open),
+                Err(error @ (OpenError::Lacks(_) | OpenError::Damaged(_))) => {
+                    tracing::info!(%error, "every session is looked at once");
+                    return Self::All(log);
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "the index of open work cannot be read; trying again");
+                    sys.clock.sleep(FAILURE_PAUSE_FIRST).await;
+                }
             }
         }
     }

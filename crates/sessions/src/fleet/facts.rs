@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use agent::session::{AgentHead, SessionState, Sessions};
+use agent::{
+    rows::KeepChunks,
+    session::{AgentHead, SessionState, Sessions},
+};
 use log::Incarnation;
 use sys::UnixMs;
 use wire::{Offset, Position, Timestamp};
@@ -18,6 +21,8 @@ pub(crate) struct Facts {
     /// Whether something was said to the agent that it has not read, or it has begun something and
     /// not ended it.
     pub(crate) has_work: bool,
+    /// When chunks can be dropped of it while it rests.
+    pub(crate) due: Option<UnixMs>,
     /// The last message that says more than who runs an agent.
     pub(crate) moved: Option<Position>,
     /// How far the session was read.
@@ -65,16 +70,19 @@ pub(crate) async fn look(
     sessions: &Sessions,
     session: &SessionId,
     agent: &str,
+    keep: KeepChunks,
 ) -> Result<Facts, ActionError> {
     let open = sessions.of(session.path());
     let mut open = open.lock().await;
     open.catch_up().await.map_err(|error| ActionError::reading(session, &error))?;
     let place = open.place().expect("a session that was read has a place");
+    let due = open.compaction_due(keep).await.ok().flatten();
     let state = open.state();
     let head = state.agent(agent);
     let (deaths, failures) = head.map(AgentHead::setbacks).unwrap_or_default();
     Ok(Facts {
         has_work: state.has_work_for(agent),
+        due,
         moved: state.moved(),
         place,
         runner: head.and_then(|head| runner_of(state, head)),

@@ -7,7 +7,7 @@ use tokio::sync::mpsc;
 use super::{
     Yard,
     candidates::Candidates,
-    facts::{self, Facts, Place},
+    facts::{self, Facts},
     machine::{Ended, Event, Pace, Terms, Trouble},
 };
 use crate::SessionId;
@@ -25,7 +25,8 @@ pub(super) struct Ties {
 
 /// Looks at a session.
 pub(super) async fn look(yard: &Yard, session: &SessionId) -> Result<Facts, Trouble> {
-    let looked = facts::look(&yard.sessions, session, &yard.agent).await;
+    let keep = yard.settings.keep_chunks;
+    let looked = facts::look(&yard.sessions, session, &yard.agent, keep).await;
     looked.map_err(|error| {
         tracing::warn!(%session, %error, "a session cannot be looked at");
         if error.is_retryable() { Trouble::Passing } else { Trouble::Lasting }
@@ -33,10 +34,18 @@ pub(super) async fn look(yard: &Yard, session: &SessionId) -> Result<Facts, Trou
 }
 
 /// Does what is done for a session in which a look has found no work.
-pub(super) async fn rest(yard: &Yard, candidates: &Candidates, session: &SessionId, at: Place) {
+pub(super) async fn rest(
+    yard: &Yard,
+    candidates: &Candidates,
+    session: &SessionId,
+    facts: &Facts,
+) {
     yard.maintenance.rest(session).await;
-    // If that has moved it, the next look will find so.
-    candidates.rests(at).await;
+    // One whose chunks are kept for a while is found again by the next process, too.
+    if facts.due.is_none_or(|due| due <= yard.sys.clock.unix_ms()) {
+        // If that has moved it, the next look will find so.
+        candidates.rests(facts.place).await;
+    }
 }
 
 /// Runs the agent of a session until it ends, or is to.

@@ -1,6 +1,7 @@
 //! The fleet: one agent for each session that moves, and none for those that rest.
 //!
-//! It looks at every session when it starts, and at each one whose stream moves; where something
+//! It looks at sessions that moved since they were last seen at rest, when it starts (an index of
+//! open work tells which) and at each one whose stream moves; where something
 //! waits to be answered, or was begun and not ended, it starts an agent. An agent that has had
 //! nothing to do for a while is ended. One that fails is started again, later each time. One that
 //! idles or waits for others gives its turn away, and takes it again when it goes on. One that
@@ -20,13 +21,14 @@ use std::{fmt, future::Future, sync::Arc, time::Duration};
 use agent::{AgentError, Home, Lease, RunningAgent, rows::KeepChunks, session::Sessions};
 use log::{Answer, WatchError};
 use sys::{Cancellation, Canceller, Sys, Task};
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 
 use self::owner::Owner;
 use crate::{
     SessionId,
     caps::{
         AGENT_IDLE_DEFAULT, AGENTS_RUNNING_DEFAULT, AGENTS_WAITING_DEFAULT, AGENTS_WARM_DEFAULT,
+        RESTS_WAITING_MAX,
     },
     maintenance::Maintenance,
 };
@@ -86,6 +88,8 @@ pub(crate) struct Yard {
     pub(crate) supervisor: String,
     pub(crate) sessions: Sessions,
     pub(crate) maintenance: Maintenance,
+    /// Places for sessions at rest that are kept small, or wait for that.
+    pub(crate) resting: Semaphore,
     /// Told once all candidates were gone through.
     pub(crate) surveyed: watch::Sender<bool>,
     pub(crate) settings: FleetSettings,
@@ -121,6 +125,7 @@ impl Fleet {
             agent: agent.to_owned(),
             supervisor: format!("{:016x}", sys.chance.u64()),
             maintenance: Maintenance::new(sys, sessions, settings.keep_chunks),
+            resting: Semaphore::new(RESTS_WAITING_MAX),
             sessions: sessions.clone(),
             surveyed,
             settings,

@@ -2,10 +2,11 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
+use agent::caps::SNAPSHOT_EVERY_BYTES;
 use log::{Moved, Watch, WatchError};
 use sys::{Cancellation, Canceller, Task};
 use tokio::sync::{Semaphore, mpsc};
-use wire::StreamPath;
+use wire::{Offset, StreamPath};
 
 use super::{
     Yard,
@@ -47,6 +48,8 @@ struct Job {
     number: u64,
     end: Canceller,
     share: Canceller,
+    /// How far the session was read for its snapshots.
+    read_to: Option<Offset>,
     _task: Task,
 }
 
@@ -123,6 +126,7 @@ impl Owner {
                 moved = self.watch.next() => match moved {
                     Some(Moved::Stream(path, tail, life)) => {
                         if let Some(session) = SessionId::of(&path) {
+                            self.keep(&session, tail);
                             self.handle(Event::Moved(session, (tail, life)));
                         }
                     }
@@ -179,17 +183,36 @@ impl Owner {
 
     fn look(&self, session: SessionId, number: u64) {
         let (yard, tell) = (self.yard.clone(), self.tell_end.clone());
-        let candidates = self.candidates.clone();
+        let (candidates, news) = (self.candidates.clone(), self.tell_news.clone());
         self.yard.sys.spawn.task("session-look", async move {
             let looked = |looked| Some(Event::Looked(session.clone(), number, looked));
             let mut report = Report { event: looked(Err(Trouble::Passing)), tell };
             let facts = job::look(&yard, &session).await;
-            let resting = facts.as_ref().ok().filter(|facts| !facts.has_work);
-            let resting = resting.map(|facts| facts.place);
+            let resting = facts.as_ref().ok().filter(|facts| !facts.has_work).cloned();
             report.event = looked(facts);
             drop(report);
-            if let (Some(candidates), Some(place)) = (candidates, resting) {
-                job::rest(&yard, &candidates, &session, place).await;
+            let (Some(candidates), Some(facts)) = (candidates, resting) else { return };
+            let Ok(_place) = yard.resting.try_acquire() else {
+                let _ = news.send(Event::PassedOver(session)).await;
+                return;
+            };
+            job::rest(&yard, &candidates, &session, &facts).await;
+        });
+    }
+
+    /// Keeps a snapshot of a session whose agent never rests, now and then: else the next process
+    /// would have to read all that it has written.
+    fn keep(&mut self, session: &SessionId, tail: Offset) {
+        let Some(job) = self.jobs.get_mut(session) else { return };
+        let read_to = *job.read_to.get_or_insert(tail);
+        if tail.byte.get().saturating_sub(read_to.byte.get()) < SNAPSHOT_EVERY_BYTES {
+            return;
+        }
+        job.read_to = Some(tail);
+        let open = self.yard.sessions.of(session.path());
+        self.yard.sys.spawn.task("session-snapshot", async move {
+            if let Err(error) = open.lock().await.catch_up().await {
+                tracing::debug!(%error, "a session cannot be read for its snapshot");
             }
         });
     }
@@ -204,7 +227,7 @@ impl Owner {
             let mut report = Report { event: ended(Ended::Failed(Trouble::Passing)), tell };
             report.event = ended(job::run(&yard, &id, terms, &ties).await);
         });
-        self.jobs.insert(session, Job { number, end, share, _task: task });
+        self.jobs.insert(session, Job { number, end, share, read_to: None, _task: task });
     }
 
     fn begin_survey(&mut self) {

@@ -22,12 +22,16 @@ pub(super) enum Claim {
     Waits(Until),
 }
 
-/// How long there is nothing to do, unless the session moves.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Until {
-    Move,
-    Wall(UnixMs),
-    Elapsed(Duration),
+/// How long there is nothing to do, unless the session moves: until the first of these.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Until {
+    pub(super) wall: Option<UnixMs>,
+    pub(super) elapsed: Option<Duration>,
+}
+
+impl Until {
+    /// It is left alone until it moves.
+    pub(super) const MOVE: Self = Self { wall: None, elapsed: None };
 }
 
 /// The last sign of life of a runner, and since when it is known here. How long ago it was given is
@@ -80,23 +84,33 @@ impl Session {
         let (now, wall) = (now.elapsed, now.wall);
         let sign = |waits| (runner.epoch, runner.renewed, waits);
         match runner.waiting {
-            Some(Waiting { until, .. }) if runner.is_released => match until {
-                Some(until) if until <= wall => free,
-                Some(until) => Claim::Waits(Until::Wall(until)),
-                None => Claim::Waits(Until::Move),
-            },
+            Some(Waiting { until: Some(until), .. }) if runner.is_released && until <= wall => free,
+            // The clock that the time was written by may be ahead: how long that was counts, too.
+            Some(Waiting { until, left: Some(left) }) if runner.is_released => {
+                match self.lease_of(sign(Waits::Yes), left, now) {
+                    Some(Claim::Held { until: elapsed }) => {
+                        Claim::Waits(Until { wall: until, elapsed: Some(elapsed) })
+                    }
+                    _ => free,
+                }
+            }
+            Some(Waiting { until, left: None }) if runner.is_released => {
+                Claim::Waits(Until { wall: until, elapsed: None })
+            }
             // Its clock may show any time, so what counts is how long it had left, and then its
             // lease.
             Some(Waiting { left, .. }) if !is_dead => match left {
                 Some(left) => {
                     match self.lease_of(sign(Waits::Yes), left.saturating_add(lease), now) {
-                        Some(Claim::Held { until }) => Claim::Waits(Until::Elapsed(until)),
+                        Some(Claim::Held { until }) => {
+                            Claim::Waits(Until { wall: None, elapsed: Some(until) })
+                        }
                         _ => free,
                     }
                 }
                 None => {
                     let _ = self.lease_of(sign(Waits::Yes), lease, now);
-                    Claim::Waits(Until::Move)
+                    Claim::Waits(Until::MOVE)
                 }
             },
             _ if runner.is_released || is_dead => free,

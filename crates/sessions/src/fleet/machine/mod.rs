@@ -25,7 +25,7 @@ use std::{
 };
 
 use sys::UnixMs;
-use wire::Position;
+use wire::{Offset, Position};
 
 use self::{
     lease::{Claim, Observed, Until},
@@ -84,6 +84,8 @@ pub(super) enum Event {
     Shared(SessionId, u64),
     /// An agent has ended, or could not be started.
     Ended(SessionId, u64, Ended),
+    /// What is done for a session at rest was left out, since too much of it waits.
+    PassedOver(SessionId),
     /// Time has passed.
     Tick,
 }
@@ -235,6 +237,7 @@ impl Machine {
                 }
             }
             Event::Ended(session, number, ended) => self.ended(&session, number, ended, now),
+            Event::PassedOver(session) => self.passed_over(&session, now),
             Event::Tick => {}
         }
         self.ring(now);
@@ -299,13 +302,7 @@ impl Machine {
         }
         self.looking -= 1;
         match looked {
-            Ok(facts) if !facts.has_work => {
-                self.forget(session);
-                match is_dirty {
-                    true => self.queue_new(session.clone(), now),
-                    false => self.remember_rest(session, facts.place),
-                }
-            }
+            Ok(facts) if !facts.has_work => self.rest(session, &facts, is_dirty, now),
             Ok(facts) => self.decide(session, &facts, is_dirty, now),
             Err(Trouble::Passing) => self.back_off(session, now),
             Err(Trouble::Lasting) => {
@@ -317,6 +314,27 @@ impl Machine {
         }
     }
 
+    /// A session has no work, and is left alone until it moves or chunks can be dropped of it.
+    fn rest(&mut self, session: &SessionId, facts: &Facts, is_dirty: bool, now: Now) {
+        let due = facts.due.filter(|due| *due > now.wall);
+        if let (Some(due), false) = (due, is_dirty) {
+            let until = Until { wall: Some(due), elapsed: None };
+            return self.park(session, Some(facts.place), facts.moved, until, now);
+        }
+        self.forget(session);
+        match is_dirty {
+            true => self.queue_new(session.clone(), now),
+            false => self.remember_rest(session, facts.place),
+        }
+    }
+
+    /// A session that was seen at rest was not kept as it should be, since too many were: it is
+    /// found again when all are gone through.
+    fn passed_over(&mut self, session: &SessionId, now: Now) {
+        self.rested.remove(session);
+        self.survey_by(now.elapsed + SHELF_PAUSE_FIRST);
+    }
+
     /// A session has work: who does it, and when.
     fn decide(&mut self, session: &SessionId, facts: &Facts, is_dirty: bool, now: Now) {
         let (identity, lease) = (self.identity.clone(), self.limits.lease);
@@ -324,7 +342,7 @@ impl Machine {
         let started = known.started_at.take();
         let claim = match known.judge(facts, &identity, lease, now) {
             // It was started for nothing, and would be again.
-            Claim::Free { .. } if started == Some(facts.moved) => Claim::Waits(Until::Move),
+            Claim::Free { .. } if started == Some(facts.moved) => Claim::Waits(Until::MOVE),
             claim => claim,
         };
         match claim {
@@ -405,7 +423,7 @@ impl Machine {
             Ended::Failed(Trouble::Lasting) => {
                 known.started_at = None;
                 let moved = known.parked_at;
-                self.park(session, None, moved, Until::Move, now);
+                self.park(session, None, moved, Until::MOVE, now);
             }
         }
     }
@@ -435,11 +453,8 @@ impl Machine {
         }
         self.set_state(session, State::Parked(place));
         let at = now.elapsed + pause;
-        match until {
-            Until::Elapsed(until) => self.set_timer(session, at.min(until)),
-            Until::Move | Until::Wall(_) => self.set_timer(session, at),
-        }
-        if let (Until::Wall(until), Some(known)) = (until, self.sessions.get_mut(session)) {
+        self.set_timer(session, until.elapsed.map_or(at, |until| at.min(until)));
+        if let (Some(until), Some(known)) = (until.wall, self.sessions.get_mut(session)) {
             known.wall_timer = Some(until);
             self.wall_timers.insert((until, session.clone()));
         }
@@ -455,9 +470,11 @@ impl Machine {
     }
 }
 
-/// Whether a session that was seen there has moved from the other place.
+/// Whether a session that was seen there has moved from the other place. The start is what a log
+/// tells of a stream that was deleted.
 fn is_past(seen: Place, at: Place) -> bool {
-    seen.1 != at.1 || seen.0 > at.0
+    let is_deleted = seen.0 == Offset::START && at.0 != Offset::START;
+    seen.1 != at.1 || seen.0 > at.0 || is_deleted
 }
 
 /// A pause that doubles each time, up to a bound.

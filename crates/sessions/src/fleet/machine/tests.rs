@@ -101,6 +101,7 @@ impl Truth {
     fn facts(&self) -> Facts {
         Facts {
             has_work: self.has_work,
+            due: None,
             moved: Some(Position::new(self.moved)),
             place: self.place(),
             runner: self.runner.clone(),
