@@ -9,6 +9,8 @@ pub const LIST_PAGE_MAX: usize = 1_000;
 /// Streams that one subscription is linked to: those that a client named, and those with work that
 /// is not acknowledged. More than that waits, and is found when links are free again.
 pub const LINKS_MAX: usize = 100_000;
+/// Views of subscriptions that are put together at a time; further ones wait for their turn.
+pub const VIEWS_MAX: usize = 4;
 /// Links that one entry of the diary tells; a subscription with more is told in parts.
 pub const LINKS_PER_ENTRY_MAX: usize = 1_000;
 /// Webhooks called at a time; further calls wait for their turn.

@@ -5,6 +5,8 @@
 mod bounds;
 #[path = "engine/reports.rs"]
 mod reports;
+#[path = "engine/views.rs"]
+mod views;
 
 use std::{
     collections::VecDeque,

@@ -5,8 +5,8 @@ use tokio::sync::oneshot;
 use wire::StreamPath;
 
 use crate::{
-    ChangeError, Claim, ClaimError, Config, CreateError, Created, Page, Progress, ProgressError,
-    Reply, Reported, Setback, SubscriptionId, View,
+    ChangeError, Claim, ClaimError, Config, CreateError, Created, LinkView, Page, Progress,
+    ProgressError, Reply, Reported, Setback, SubscriptionId, View,
 };
 
 /// Who waits for the answer.
@@ -21,9 +21,19 @@ pub(super) enum Command {
         base: String,
         reply: Asker<Created, CreateError>,
     },
+    /// The subscription with the streams that it has links to.
     Get {
         id: SubscriptionId,
         reply: Asker<View, ChangeError>,
+    },
+    /// Those of these streams that the subscription follows. They are some that the log listed, no
+    /// more than a page of them.
+    Cursors {
+        id: SubscriptionId,
+        /// When the subscription was made that is looked at: by now it may be another one.
+        created_at: u64,
+        streams: Vec<log::Listed>,
+        reply: Asker<Vec<LinkView>, ChangeError>,
     },
     List {
         after: Option<SubscriptionId>,

@@ -15,14 +15,16 @@ use log::{
 };
 use sys::{Clock, Sys, Task};
 use thiserror::Error;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Semaphore, mpsc, oneshot};
 use wire::{Glob, StreamPath};
 
 use self::{command::Command, diary::Diary, owner::Owner};
 use crate::{
     Answer, ChangeError, Claim, ClaimError, Config, Courier, CreateError, Created, Fenced, Keys,
     Page, Progress, ProgressError, PublicKey, Reported, Setback, SubscriptionId, Subscriptions,
-    View, caps::LINKS_MAX, keys::Keyring,
+    View,
+    caps::{LINKS_MAX, VIEWS_MAX},
+    keys::Keyring,
 };
 
 /// Requests that may wait for the owner; more are refused.
@@ -32,8 +34,11 @@ const INBOX_MAX: usize = 4096;
 /// refuses everything.
 #[derive(Debug)]
 pub struct Engine {
+    log: Arc<dyn Log>,
     inbox: mpsc::Sender<Command>,
     owner: Task,
+    /// Views that may be put together at a time, since each may be large; others wait.
+    views: Semaphore,
     keys: Arc<Keyring>,
     clock: Clock,
 }
@@ -112,12 +117,13 @@ impl Engine {
         };
         let keys = Arc::new(Keyring::new(keys));
         let (inbox, requests) = mpsc::channel(INBOX_MAX);
-        let ring = keys.clone();
+        let (log_of_owner, ring) = (log.clone(), keys.clone());
         let mut owner =
-            Owner::new(log, sys, courier, ring, (diary, book), watch, inbox.downgrade());
+            Owner::new(log_of_owner, sys, courier, ring, (diary, book), watch, inbox.downgrade());
         owner.links_max = bounds.links_max.min(LINKS_MAX);
         let owner = sys.spawn.task("subscriptions", owner.run(requests));
-        Ok(Self { inbox, owner, keys, clock: sys.clock.clone() })
+        let (views, clock) = (Semaphore::new(VIEWS_MAX), sys.clock.clone());
+        Ok(Self { log, inbox, owner, views, keys, clock })
     }
 
     /// Goes on with other keys: the next webhook is signed with them. Tokens under way stay good
@@ -178,12 +184,24 @@ impl Subscriptions for Engine {
         config: Config,
         base: String,
     ) -> Answer<'a, Result<Created, CreateError>> {
-        let id = id.clone();
-        Box::pin(self.ask(|reply| Command::Create { id, config: Box::new(config), base, reply }))
+        Box::pin(async move {
+            let (name, config) = (id.clone(), Box::new(config));
+            let asked = |reply| Command::Create { id: name, config, base, reply };
+            let Created { is_new, view } = self.ask(asked).await?;
+            match self.complete(id, view.clone()).await {
+                Ok(view) => Ok(Created { is_new, view }),
+                Err(ChangeError::Unavailable(why)) => Err(why.into()),
+                // It was deleted since: that is how it was made.
+                Err(_) => Ok(Created { is_new, view }),
+            }
+        })
     }
 
     fn get<'a>(&'a self, id: &'a SubscriptionId) -> Answer<'a, Result<View, ChangeError>> {
-        Box::pin(self.ask(|reply| Command::Get { id: id.clone(), reply }))
+        Box::pin(async move {
+            let view = self.ask(|reply| Command::Get { id: id.clone(), reply }).await?;
+            self.complete(id, view).await
+        })
     }
 
     fn list(

@@ -19,7 +19,7 @@ use super::{
     diary::{Diary, Draft, NotWritten},
     follow::{look, look_at_unlinked},
     line::Line,
-    views::{page, setback, view, work},
+    views::{cursors, page, setback, view, work},
 };
 use crate::{
     ChangeError, Claim, ClaimError, Config, Courier, CreateError, Created, Delivery, Progress,
@@ -247,13 +247,16 @@ impl Owner {
                 self.answer(reply, created);
             }
             Command::Get { id, reply } => {
-                let view = match self.find(&id) {
-                    Ok(found) => {
-                        view(&*self.log, &self.book.marks, found).await.map_err(ChangeError::from)
-                    }
-                    Err(error) => Err(error.into()),
-                };
-                self.answer(reply, view);
+                let view = self.find(&id).map(view);
+                self.answer(reply, view.map_err(ChangeError::from));
+            }
+            Command::Cursors { id, created_at, streams, reply } => {
+                let found = self.find(&id);
+                let found = found.and_then(|found| match found.created_at == created_at {
+                    true => Ok(cursors(&self.book.marks, found, &streams)),
+                    false => Err(SubscriptionNotFound),
+                });
+                self.answer(reply, found.map_err(ChangeError::from));
             }
             Command::List { after, limit, reply } => {
                 let page = page(&self.book, after.as_ref(), limit);
@@ -319,10 +322,7 @@ impl Owner {
         }
         if let Some(subscription) = self.book.get(id) {
             return match subscription.config == config {
-                true => Ok(Created {
-                    is_new: false,
-                    view: view(&*self.log, &self.book.marks, subscription).await?,
-                }),
+                true => Ok(Created { is_new: false, view: view(subscription) }),
                 false => Err(SubscriptionExists.into()),
             };
         }
@@ -339,7 +339,7 @@ impl Owner {
             self.book.moved(id, path, *sight);
         }
         let made = self.find(id).map_err(|_| Unavailable::Closing)?;
-        Ok(Created { is_new: true, view: view(&*self.log, &self.book.marks, made).await? })
+        Ok(Created { is_new: true, view: view(made) })
     }
 
     async fn link(
@@ -567,6 +567,7 @@ impl Owner {
         match command {
             Command::Create { reply, .. } => drop(reply.send(Err(why.into()))),
             Command::Get { reply, .. } => drop(reply.send(Err(why.into()))),
+            Command::Cursors { reply, .. } => drop(reply.send(Err(why.into()))),
             Command::List { reply, .. } => drop(reply.send(Err(why.into()))),
             Command::Setback { reply, .. } => drop(reply.send(Err(why.into()))),
             Command::Delete { reply, .. }

@@ -2,49 +2,75 @@
 
 use std::collections::BTreeMap;
 
-use log::{Log, Unavailable};
+use log::Unavailable;
 use wire::StreamPath;
 
-use super::follow::unavailable;
+use super::{Engine, command::Command, follow::unavailable};
 use crate::{
-    LinkKind, LinkView, Listed, Page, Setback, SubscriptionId, View, Work,
+    ChangeError, LinkKind, LinkView, Listed, Page, Setback, SubscriptionId, View, Work,
     book::Book,
     caps::{LINKS_MAX, LIST_PAGE_MAX},
     open_work::{Pass, marks::Marks},
     subscription::{Link, Subscription, Wake},
 };
 
-/// The subscription with all streams that it follows, as far as one view holds: those that are at
-/// rest have no links, but watermarks.
-pub(super) async fn view(
-    log: &dyn Log,
-    marks: &Marks,
-    subscription: &Subscription,
-) -> Result<View, Unavailable> {
-    let config = &subscription.config;
-    let links = subscription.links.iter();
-    let mut links: BTreeMap<_, _> =
-        links.map(|(path, link)| (path.clone(), link_view(path, link))).collect();
-    let mut pass = config.pattern.clone().map(Pass::new);
-    while let Some(current) = &mut pass {
-        let page = current.page(log).await.map_err(unavailable)?;
-        for log::Listed { path, head } in page.streams {
-            let acked = marks.get(head.incarnation);
-            if acked.is_some() && config.covers(&path) && links.len() < LINKS_MAX {
-                let view = LinkView { path: path.clone(), kind: LinkKind::Glob, acked };
-                links.entry(path).or_insert(view);
+impl Engine {
+    /// Adds the streams that the pattern finds and that have no links, as far as one view holds.
+    /// All of them may be very many, so they are listed here and not by the owner, which judges
+    /// a page at a time between other work.
+    pub(super) async fn complete(
+        &self,
+        id: &SubscriptionId,
+        mut view: View,
+    ) -> Result<View, ChangeError> {
+        let Some(pattern) = view.config.pattern.clone() else { return Ok(view) };
+        let _turn = self.views.acquire().await.map_err(|_| Unavailable::Closing)?;
+        let links = std::mem::take(&mut view.links).into_iter();
+        let mut links: BTreeMap<_, _> = links.map(|link| (link.path.clone(), link)).collect();
+        let mut pass = Pass::new(pattern);
+        while links.len() < LINKS_MAX {
+            let page = pass.page(&*self.log).await.map_err(unavailable)?;
+            let (streams, created_at) = (page.streams, view.created_at);
+            let asked = |reply| Command::Cursors { id: id.clone(), created_at, streams, reply };
+            for link in self.ask(asked).await? {
+                if links.len() < LINKS_MAX || links.contains_key(&link.path) {
+                    links.insert(link.path.clone(), link);
+                }
+            }
+            if !pass.go_on(page.next) {
+                break;
             }
         }
-        if links.len() >= LINKS_MAX || !current.go_on(page.next) {
-            pass = None;
-        }
+        view.links = links.into_values().collect();
+        Ok(view)
     }
-    Ok(View {
-        config: config.clone(),
-        links: links.into_values().collect(),
+}
+
+/// The subscription with the streams that it has links to.
+pub(super) fn view(subscription: &Subscription) -> View {
+    let links = subscription.links.iter();
+    View {
+        config: subscription.config.clone(),
+        links: links.map(|(path, link)| link_view(path, link)).collect(),
         created_at: subscription.created_at,
         is_failing: subscription.is_failing(),
-    })
+    }
+}
+
+/// Those of these streams that the subscription follows: by a link, or at rest by the pattern.
+pub(super) fn cursors(
+    marks: &Marks,
+    subscription: &Subscription,
+    streams: &[log::Listed],
+) -> Vec<LinkView> {
+    let cursor = |log::Listed { path, head }: &log::Listed| {
+        if let Some(link) = subscription.links.get(path) {
+            return Some(link_view(path, link));
+        }
+        let acked = marks.get(head.incarnation).filter(|_| subscription.config.covers(path))?;
+        Some(LinkView { path: path.clone(), kind: LinkKind::Glob, acked: Some(acked) })
+    };
+    streams.iter().filter_map(cursor).collect()
 }
 
 pub(super) fn page(book: &Book, after: Option<&SubscriptionId>, limit: usize) -> Page {

@@ -86,10 +86,10 @@ fn a_cursor_at_rest_goes_neither_back_nor_beyond_its_stream() {
         for (stream, n) in [("events/b", 1), ("events/b", 3), ("other", 1)] {
             let wrong = acks(&claim, &[("events/a", 1), (stream, n)]);
             let refused = engine.report(&id("s"), &claim.token, wrong).await;
-            assert!(
-                matches!(refused, Err(ProgressError::InvalidAck(ref fact)) if fact.path == path(stream)),
-                "{stream} {n}: {refused:?}",
-            );
+            let Err(ProgressError::InvalidAck(fact)) = refused else {
+                panic!("{stream} {n}: {refused:?}");
+            };
+            assert_eq!(fact.path, path(stream));
         }
         let view = engine.get(&id("s")).await.unwrap();
         assert_eq!(view.links[0].acked, None, "a report is taken whole or not at all");
