@@ -42,6 +42,7 @@ mod contest;
 mod disk;
 mod live;
 mod load;
+mod process;
 mod report;
 mod rows;
 mod server;

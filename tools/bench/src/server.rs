@@ -109,6 +109,10 @@ impl Contestant {
         Ok(Self { kind, binary })
     }
 
+    pub(crate) fn binary(&self) -> &Path {
+        &self.binary
+    }
+
     fn command(&self, address: SocketAddr, data: &Path) -> Command {
         let mut command = Command::new(&self.binary);
         match self.kind {
@@ -262,13 +266,13 @@ fn install_official(workspace: &Workspace, root: &Path) -> Result<()> {
 }
 
 /// Another process may take the port before the server does; the row then fails and says so.
-fn free_address() -> Result<SocketAddr> {
+pub(crate) fn free_address() -> Result<SocketAddr> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("find a free port")?;
     Ok(listener.local_addr()?)
 }
 
 /// The status of a `GET`, or `None` when nobody answers.
-fn probe_status(address: SocketAddr, path: &str) -> Option<u16> {
+pub(crate) fn probe_status(address: SocketAddr, path: &str) -> Option<u16> {
     let mut stream = TcpStream::connect_timeout(&address, PROBE_TIMEOUT).ok()?;
     stream.set_read_timeout(Some(PROBE_TIMEOUT)).ok()?;
     let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");

@@ -13,7 +13,7 @@ use agent::{
 use anyhow::Result;
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use live::StreamDb;
-use sessions::{Actions, Deed, Say, SessionId};
+use sessions::{Actions, Deed, Say, SessionId, caps::AGENT_IDLE_DEFAULT};
 
 use super::{history::AGENT, wakes::launch};
 use crate::agent::{
@@ -22,11 +22,16 @@ use crate::agent::{
     place::Place,
 };
 
-/// An answer takes a second.
-const WORDS: u32 = 10;
+/// An answer takes a second: the first word comes at once, each other one after a pause.
+const WORDS: u32 = 11;
 const PACE: Duration = Duration::from_millis(100);
+pub(super) const ANSWER_SECONDS: f64 = 1.0;
 /// Requests under way at a time.
 const CLIENTS: usize = 64;
+
+pub(super) fn all_answered(count: usize) -> String {
+    format!("{count} sessions asked at once: all answered")
+}
 
 /// From the first question until the last session is answered.
 pub(super) async fn measure(root: &Path, count: usize) -> Result<Figures> {
@@ -45,7 +50,8 @@ pub(super) async fn measure(root: &Path, count: usize) -> Result<Figures> {
         let sys = sys.clone();
         async move { agent.start(&sys).await }
     };
-    let fleet = launch(&place, &actions, start)?;
+    let fleet = launch(&place, &actions, AGENT_IDLE_DEFAULT, start)?;
+    fleet.surveyed().await;
     let began = Instant::now();
     stream::iter(&sessions)
         .map(|session| actions.act(session, "ada", Deed::Say(Say::named("q", "Well?"))))
@@ -61,7 +67,7 @@ pub(super) async fn measure(root: &Path, count: usize) -> Result<Figures> {
     place.close().await;
     let mut figures = Figures::default();
     figures.amount(&format!("{count} sessions asked at once: all asked"), posted, "s");
-    figures.amount(&format!("{count} sessions asked at once: all answered"), seconds, "s");
+    figures.amount(&all_answered(count), seconds, "s");
     Ok(figures)
 }
 

@@ -1,8 +1,8 @@
 //! Starting over many sessions that rest. Each start has a process of its own, so that its memory
-//! and its time on the processor can be told.
+//! and its time on the processor can be told: one that knows when it has found that all rest, and
+//! the real `headwater dev`, which does not say so.
 
 use std::{
-    fs,
     path::{Path, PathBuf},
     process::Command,
     time::Instant,
@@ -12,10 +12,12 @@ use agent::Lease;
 use anyhow::{Context as _, Result, ensure};
 use clap::Args;
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
-use sessions::{Actions, SessionId};
+use sessions::{Actions, SessionId, caps::AGENT_IDLE_DEFAULT};
 
 use super::{
+    dev::Dev,
     history::{self, AGENT},
+    model_server,
     wakes::launch,
 };
 use crate::{
@@ -23,6 +25,7 @@ use crate::{
         figures::Figures,
         place::{Place, run},
     },
+    process::Process,
     server::DataDir,
 };
 
@@ -40,13 +43,45 @@ pub(crate) struct AsleepArgs {
     dir: PathBuf,
 }
 
-/// Makes so many sessions, lets a process find that they rest, and measures the next start.
-pub(super) fn measure(root: &Path, count: usize) -> Result<Figures> {
+/// The name of the figures of the process that says when it knows that all rest.
+pub(super) fn name(count: usize) -> String {
+    format!("{count} sessions asleep")
+}
+
+/// The name of the figures of the real program.
+pub(super) fn dev_name(count: usize) -> String {
+    format!("{count} sessions asleep, headwater dev")
+}
+
+/// Makes so many sessions, lets a process find that they rest, and measures the next starts.
+pub(super) fn measure(root: &Path, binary: &Path, count: usize) -> Result<Figures> {
     let dir = DataDir::create(root)?;
-    run(make(&dir.server_data(), count))?;
+    let data = dir.server_data();
+    run(make(&data, count))?;
     // The first start looks at each session once; from then on it is known that they rest.
-    let _ = start_in_process(count, &dir.server_data())?;
-    start_in_process(count, &dir.server_data())
+    let first = start_in_process(count, &data)?;
+    let mut figures = start_in_process(count, &data)?;
+    let seconds = first.amount_of(&format!("{}: it is known that they rest", name(count)));
+    let seconds = seconds.context("the first start took some time")?;
+    figures.amount(&format!("{}: the first start, without an index", name(count)), seconds, "s");
+    figures.add(start_dev(binary, &data, count)?);
+    Ok(figures)
+}
+
+fn start_dev(binary: &Path, data: &Path, count: usize) -> Result<Figures> {
+    let model = model_server::start()?;
+    let began = Instant::now();
+    let dev = Dev::start(binary, data, model)?;
+    let ready = began.elapsed().as_secs_f64();
+    dev.settle()?;
+    let (name, process) = (dev_name(count), dev.process());
+    let mut figures = Figures::default();
+    figures.amount(&format!("{name}: ready"), ready, "s");
+    figures.amount(&format!("{name}: time on the processor"), process.cpu_seconds()?, "s");
+    figures.amount(&format!("{name}: memory"), process.resident_mb()?, "MB");
+    figures.amount(&format!("{name}: peak of memory"), process.resident_mb_peak()?, "MB");
+    dev.stop()?;
+    Ok(figures)
 }
 
 async fn make(dir: &Path, count: usize) -> Result<()> {
@@ -55,7 +90,7 @@ async fn make(dir: &Path, count: usize) -> Result<()> {
         let place = &place;
         async move {
             let address = place.session(&format!("asleep-{number}")).await?;
-            history::fill(place, &address, MESSAGES).await
+            history::fill_as_agent(place, &address, MESSAGES).await
         }
     });
     made.buffer_unordered(MAKERS).try_collect::<()>().await?;
@@ -74,40 +109,29 @@ fn start_in_process(count: usize, dir: &Path) -> Result<Figures> {
 
 /// Starts over a log, until it is known that nothing is open in it; its figures as JSON.
 pub(crate) fn start(args: &AsleepArgs) -> Result<String> {
+    let process = Process::current();
     let figures = run(async {
         let began = Instant::now();
         let place = Place::at(&args.dir).await?;
-        let opened = began.elapsed().as_secs_f64();
+        let (opened, opened_mb) = (began.elapsed().as_secs_f64(), process.resident_mb()?);
         let actions = Actions::for_agent(&place.sys, place.log.clone(), AGENT);
         let start = |session: SessionId, _: Lease| async move {
             Err(agent::AgentError::Unreadable(format!("{session} should rest")))
         };
-        let fleet = launch(&place, &actions, start)?;
+        let fleet = launch(&place, &actions, AGENT_IDLE_DEFAULT, start)?;
         fleet.surveyed().await;
         let seconds = began.elapsed().as_secs_f64();
-        let name = format!("{} sessions asleep", args.count);
+        let name = name(args.count);
         let mut figures = Figures::default();
         figures.amount(&format!("{name}: the log is open"), opened, "s");
+        figures.amount(&format!("{name}: memory with the log open"), opened_mb, "MB");
         figures.amount(&format!("{name}: it is known that they rest"), seconds, "s");
-        figures.amount(&format!("{name}: time on the processor"), cpu_seconds()?, "s");
-        figures.amount(&format!("{name}: peak of memory"), peak_mib()?, "MiB");
+        figures.amount(&format!("{name}: time on the processor"), process.cpu_seconds()?, "s");
+        figures.amount(&format!("{name}: memory"), process.resident_mb()?, "MB");
+        figures.amount(&format!("{name}: peak of memory"), process.resident_mb_peak()?, "MB");
         fleet.shutdown().await;
         place.close().await;
         Ok(figures)
     })?;
     Ok(serde_json::to_string(&figures)?)
-}
-
-fn peak_mib() -> Result<f64> {
-    let status = fs::read_to_string("/proc/self/status")?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-    let kilobytes = line.and_then(|line| line.trim().strip_suffix(" kB"));
-    let kilobytes: f64 = kilobytes.context("no VmHWM in /proc/self/status")?.trim().parse()?;
-    Ok(kilobytes / 1024.0)
-}
-
-/// Time of all threads on the processor so far.
-fn cpu_seconds() -> Result<f64> {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
-    Ok(now.tv_sec as f64 + now.tv_nsec as f64 / 1e9)
 }

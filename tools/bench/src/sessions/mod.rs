@@ -1,27 +1,36 @@
 //! What sessions cost as they grow old and become many. All of it is on the real disk.
 //!
-//! [`wakes`]: a message in a session that no process has open. [`asked`]: many sessions at once.
-//! [`asleep`]: starting a process over many sessions that rest. [`rest`]: what a finished session
-//! keeps, and what erasing one costs. [`history`] makes sessions that are old.
+//! [`wakes`]: a message in a session that no process has in memory, seen from inside. [`posts`]:
+//! the same, and many more, over HTTP. [`asked`]: many sessions at once. [`asleep`]: starting a
+//! process over many sessions that rest. [`rest`]: what a finished session keeps, and what erasing
+//! one costs. [`history`] makes sessions that are old, [`meter`] counts what is read of one, [`dev`]
+//! is the real program in a process of its own and [`model_server`] the model that it asks.
+//! [`verdicts`] says whether the goals are met.
 
 mod asked;
 mod asleep;
+mod dev;
 mod history;
+mod meter;
+mod model_server;
+mod posts;
 mod rest;
+mod verdicts;
 mod wakes;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Result, ensure};
 use clap::Args;
 
 pub(crate) use self::asleep::{AsleepArgs, start};
+use self::posts::Times;
 use crate::{
     agent::{
         figures::Figures,
         place::{self},
     },
-    server::{Workspace, raise_open_files_limit},
+    server::{Contestant, Workspace, raise_open_files_limit},
 };
 
 /// What is measured, and how much of it.
@@ -30,24 +39,31 @@ pub(crate) struct SessionsArgs {
     /// A tenth of everything, once; for a first look, not for publishing.
     #[arg(long)]
     quick: bool,
-    /// Measure only the parts whose name contains this text: wakes, asked, asleep, rest.
+    /// Measure only the parts whose name contains this text: wakes, posts, asked, asleep, rest.
     #[arg(long, value_name = "PART")]
     only: Option<String>,
+    /// Our server's binary; built from this workspace when not given.
+    #[arg(long, value_name = "PATH")]
+    ours_bin: Option<PathBuf>,
 }
 
 /// Messages of the sessions that are woken.
 const AGES: [usize; 3] = [100, 10_000, 100_000];
-/// How much slower the oldest may be than the youngest and still count as flat.
-const FLAT_RATIO_MAX: f64 = 1.3;
-/// How soon the first token should be there after a cold wake, in milliseconds.
-const FIRST_TOKEN_MS_P50: f64 = 50.0;
+/// Sessions that are asked at once.
+const ASKED: usize = 1_000;
+/// Sessions that rest.
+const ASLEEP: [usize; 2] = [50_000, 1_000_000];
 
 /// Measures everything; a table, and whether the goals are met.
 pub(crate) fn play(args: &SessionsArgs) -> Result<String> {
     raise_open_files_limit()?;
-    let root = Workspace::locate()?.data_root()?;
+    let workspace = Workspace::locate()?;
+    let root = workspace.data_root()?;
+    let ours = Contestant::headwater(&workspace, args.ours_bin.as_deref())?;
+    let binary = ours.binary();
     let only = args.only.as_deref().unwrap_or_default();
     let (wakes, share) = if args.quick { (5, 10) } else { (21, 1) };
+    let times = Times { cold: wakes, warm: 300 / share };
     let mut figures = Figures::default();
     let mut part = |name: &str, measure: &dyn Fn(&Path) -> Result<Figures>| -> Result<()> {
         if name.contains(only) {
@@ -56,30 +72,24 @@ pub(crate) fn play(args: &SessionsArgs) -> Result<String> {
         }
         Ok(())
     };
-    for age in AGES {
-        part("wakes", &|root| place::run(wakes::measure(root, age / share, wakes)))?;
+    for age in AGES.map(|age| age / share) {
+        part("wakes", &|root| place::run(wakes::measure(root, age, wakes)))?;
     }
-    part("asked", &|root| place::run(asked::measure(root, 1_000 / share)))?;
-    for count in [50_000, 1_000_000] {
-        part("asleep", &|root| asleep::measure(root, count / share))?;
+    for age in AGES.map(|age| age / share) {
+        part("posts", &|root| posts::measure(root, binary, age, times))?;
+    }
+    part("asked", &|root| place::run(asked::measure(root, ASKED / share)))?;
+    for count in ASLEEP {
+        part("asleep", &|root| asleep::measure(root, binary, count / share))?;
     }
     part("rest", &|root| place::run(rest::measure(root)))?;
-    ensure!(!figures.amounts.is_empty(), "no part is called like {only:?}");
-    Ok(figures.markdown() + &verdicts(&figures, share))
-}
-
-fn verdicts(figures: &Figures, share: usize) -> String {
-    let word = |is_met: bool| if is_met { "met" } else { "missed" };
-    let p50 = |age: usize| figures.latency(&wakes::first_token(age)).map(|it| it.ms_p50);
-    let [Some(young), _, Some(old)] = AGES.map(|age| p50(age / share)) else {
-        return String::new();
-    };
-    let ratio = old / young;
-    format!(
-        "goal: first token after a cold wake p50 < {FIRST_TOKEN_MS_P50} ms: {}\n\
-         goal: flat: the oldest takes {ratio:.2} times the youngest, at most \
-         {FLAT_RATIO_MAX}: {}\n",
-        word(old < FIRST_TOKEN_MS_P50),
-        word(ratio <= FLAT_RATIO_MAX),
-    )
+    let is_empty = figures.amounts.is_empty() && figures.latencies.is_empty();
+    ensure!(!is_empty, "no part is called like {only:?}");
+    let load = std::fs::read_to_string("/proc/loadavg")?;
+    let load = load.split(' ').take(3).collect::<Vec<_>>().join(", ");
+    let verdicts = verdicts::verdicts(&figures, share);
+    Ok(format!(
+        "{}{verdicts}\nload of the machine in the last 1, 5 and 15 minutes: {load}",
+        figures.markdown()
+    ))
 }

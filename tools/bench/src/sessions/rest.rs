@@ -1,23 +1,25 @@
 //! What a finished session keeps once it rests, and what erasing a small one costs in a large log.
 
 use std::{
-    fs,
     path::Path,
     sync::Arc,
     time::{Duration, Instant},
 };
 
 use agent::{Agent, Lease};
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 use log::{Append, Delete};
-use sessions::{Actions, Deed, Say, SessionId};
+use sessions::{Actions, Deed, Say, SessionId, caps::AGENT_IDLE_DEFAULT};
 use wire::{Address, Messages, ReadFrom};
 
 use super::{history::AGENT, wakes::launch};
-use crate::agent::{
-    figures::Figures,
-    models::{Notes, Talker},
-    place::Place,
+use crate::{
+    agent::{
+        figures::Figures,
+        models::{Notes, Talker},
+        place::Place,
+    },
+    process::Process,
 };
 
 /// Questions of the session, and words of each answer.
@@ -26,8 +28,15 @@ const WORDS: u32 = 200;
 /// How long the session may take to rest.
 const REST_MAX: Duration = Duration::from_secs(90);
 /// Streams of the large log, and the bytes of each.
-const LARGE_STREAMS: usize = 256;
+const LARGE_STREAMS: usize = 512;
 const LARGE_BYTES: usize = 2 * 1024 * 1024;
+/// How long nothing must have been written for what an erase sets off to be over.
+const QUIET: Duration = Duration::from_secs(5);
+
+/// The share of its bytes that a finished session keeps.
+pub(super) const SHARE_KEPT: &str = "a finished session: share kept";
+/// What erasing a small stream writes.
+pub(super) const ERASE_WRITTEN: &str = "erasing one message after a restart: written for it";
 
 pub(super) async fn measure(root: &Path) -> Result<Figures> {
     let mut figures = Figures::default();
@@ -49,7 +58,7 @@ async fn compaction(root: &Path, figures: &mut Figures) -> Result<()> {
         let sys = sys.clone();
         async move { agent.start(&sys).await }
     };
-    let fleet = launch(&place, &actions, start)?;
+    let fleet = launch(&place, &actions, AGENT_IDLE_DEFAULT, start)?;
     let address = Address::from(session.path().clone());
     for number in 0..QUESTIONS {
         let say = Say::named(format!("q{number}"), "Well?");
@@ -72,7 +81,7 @@ async fn compaction(root: &Path, figures: &mut Figures) -> Result<()> {
     let name = format!("a finished session of {QUESTIONS} answers");
     figures.amount(&format!("{name}: written"), written as f64 / 1024.0, "KiB");
     figures.amount(&format!("{name}: kept"), kept as f64 / 1024.0, "KiB");
-    figures.amount(&format!("{name}: share kept"), kept as f64 / written as f64, "");
+    figures.amount(SHARE_KEPT, kept as f64 / written as f64, "");
     Ok(())
 }
 
@@ -89,25 +98,29 @@ async fn erase(root: &Path, figures: &mut Figures) -> Result<()> {
     let small = place.session("small").await?;
     place.insert(&small, &[place.question("m", AGENT)]).await?;
     let place = place.reopen().await?;
-    let before = written_bytes()?;
+    let before = Process::current().written_bytes()?;
     let began = Instant::now();
     place.log.delete(&small, Delete::Erase).await?;
     let seconds = began.elapsed().as_secs_f64();
-    // What erasing sets off goes on behind it.
-    tokio::time::sleep(Duration::from_secs(5)).await;
+    let written = written_once_quiet().await? - before;
     let large: Address = "large/0".parse::<wire::StreamPath>()?.into();
     place.log.read(&large, ReadFrom::Start, 1).await?;
-    let written = written_bytes()? - before;
     place.close().await;
     let gib = (LARGE_STREAMS * LARGE_BYTES) as f64 / (1 << 30) as f64;
-    let name = format!("erasing one message in a log of {gib:.1} GiB");
-    figures.amount(&name, seconds * 1e3, "ms");
-    figures.amount(&format!("{name}: written for it"), written as f64 / 1024.0, "KiB");
+    figures.amount(&format!("erasing one message in a log of {gib:.1} GiB"), seconds * 1e3, "ms");
+    figures.amount(ERASE_WRITTEN, written as f64 / 1024.0, "KiB");
     Ok(())
 }
 
-fn written_bytes() -> Result<u64> {
-    let io = fs::read_to_string("/proc/self/io")?;
-    let line = io.lines().find_map(|line| line.strip_prefix("wchar: "));
-    Ok(line.context("no wchar in /proc/self/io")?.trim().parse()?)
+/// What this process has written, once what goes on behind an erase is over.
+async fn written_once_quiet() -> Result<u64> {
+    let mut before = Process::current().written_bytes()?;
+    loop {
+        tokio::time::sleep(QUIET).await;
+        let now = Process::current().written_bytes()?;
+        if now == before {
+            return Ok(now);
+        }
+        before = now;
+    }
 }
