@@ -113,6 +113,10 @@ fn survive(story: &[Step], point: KillPoint) -> End {
             None => end = stopped(server),
         }
     }
+    if end == End::Whole {
+        let packs = fs::read_dir(dir.path().join("packs")).unwrap().count();
+        assert!(packs > 0, "a story that was told to its end was not regrouped");
+    }
     for at in 1..=RECOVERY_WRITES {
         if let Some(server) = deadly(at) {
             server.kill();
@@ -163,9 +167,9 @@ fn block_on<T>(future: impl Future<Output = T>) -> T {
     Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
 }
 
-/// Kills servers at each write of a story, in two ways, some at a time. The regrouper works in its
-/// own time, so one run has a few writes more than another.
-fn at_every_write(writes: u64, hands: usize, survive: impl Fn(KillPoint) -> End + Sync) {
+/// Kills servers at each write of a story, in two ways, some at a time, until the story is told to
+/// its end: at each of its steps, of which all last before they are answered, some must have died.
+fn at_every_write(steps: usize, hands: usize, survive: impl Fn(KillPoint) -> End + Sync) {
     let killed = sweep(hands, |point| {
         let surviving = AssertUnwindSafe(|| survive(point));
         catch_unwind(surviving).unwrap_or_else(|panic| {
@@ -174,7 +178,7 @@ fn at_every_write(writes: u64, hands: usize, survive: impl Fn(KillPoint) -> End 
         })
     });
     println!("servers died at each of {killed} writes, in both ways");
-    assert!(killed >= writes * 9 / 10, "killed at {killed} writes, of about {writes}");
+    assert!(killed > steps as u64, "killed at {killed} writes, and there are {steps} steps");
 }
 
 #[test]
@@ -183,7 +187,7 @@ fn a_crash_at_any_write_loses_nothing_and_invents_nothing() {
     let writes = count_writes(&story);
     println!("the story has {} steps and {writes} writes", story.len());
     let hands = thread::available_parallelism().map_or(2, usize::from);
-    at_every_write(writes, hands, |point| survive(&story, point));
+    at_every_write(story.len(), hands, |point| survive(&story, point));
 }
 
 /// Kills a server at a write while workers are woken, the next one early, and goes on.
@@ -235,7 +239,7 @@ fn a_crash_at_any_write_forgets_no_wake() {
     let [usual, by_stream] = modes.map(count_writes_of_wakes);
     println!("the wakes have {usual} writes, or {by_stream}");
     // Most of the time they wait for retries and leases.
-    at_every_write(usual.min(by_stream), WAKES_HANDS, survive_wakes);
+    at_every_write(wakes::STEPS, WAKES_HANDS, survive_wakes);
 }
 
 #[test]

@@ -56,7 +56,8 @@ impl Maintenance {
                 let (before, after) = (compacted.before.bytes, compacted.after.bytes);
                 tracing::debug!(%session, before, after, "a session was compacted");
                 // Of chunks that are kept for a while the snapshot itself tells.
-                if let (Some(snapshot), KeepChunks::UntilMessage) = (compacted.snapshot, self.keep) {
+                if let (Some(snapshot), KeepChunks::UntilMessage) = (compacted.snapshot, self.keep)
+                {
                     open.lock().await.compacted(snapshot).await;
                 }
             }

@@ -33,6 +33,14 @@ pub(crate) fn root() -> PathBuf {
 /// Cargo, at the root, with output that a program can read.
 pub(crate) fn cargo() -> Command {
     let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    // Cargo told these to this program, not to the one it starts: build scripts that watch them
+    // would run again whenever cargo is called by hand in between.
+    let is_ours = |name: &str| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST");
+    for (name, _) in env::vars_os() {
+        if name.to_str().is_some_and(is_ours) {
+            command.env_remove(name);
+        }
+    }
     command.current_dir(root()).env("CARGO_TERM_COLOR", "never").stdin(Stdio::null());
     command
 }

@@ -84,9 +84,15 @@ const COMMANDS: &[Command] = &[
         run: long_runs::bench,
     },
     Command {
+        name: "kill",
+        usage: "",
+        about: "real processes, killed at every write of every scenario",
+        run: long_runs::kill,
+    },
+    Command {
         name: "soak",
-        usage: "[MINUTES]",
-        about: "many more seeds, and fuzzing for MINUTES",
+        usage: "[MINUTES] [--seeds N]",
+        about: "100,000 seeds of each phase, and fuzzing for MINUTES",
         run: long_runs::soak,
     },
 ];

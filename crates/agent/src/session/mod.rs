@@ -23,7 +23,9 @@ use std::{
 };
 
 use ::state::Ticks;
-use log::{Append, AppendError, Chunk, Freshness, HeadError, Incarnation, Log, ReadError, Unavailable};
+use log::{
+    Append, AppendError, Chunk, Freshness, HeadError, Incarnation, Log, ReadError, Unavailable,
+};
 use parking_lot::Mutex;
 use sys::{Sys, UnixMs};
 use tokio::sync::Mutex as Writer;
@@ -40,8 +42,8 @@ pub use self::{
 };
 use crate::{
     caps::{
-        INDEX_LOSSES_MAX, SESSION_READ_BYTES, SESSIONS_OPEN_MAX, SNAPSHOT_EVERY_BYTES, SNAPSHOT_IDS_MAX,
-        SNAPSHOT_TAIL_BYTES,
+        INDEX_LOSSES_MAX, SESSION_READ_BYTES, SESSIONS_OPEN_MAX, SNAPSHOT_EVERY_BYTES,
+        SNAPSHOT_IDS_MAX, SNAPSHOT_TAIL_BYTES,
     },
     rows::KeepChunks,
 };

@@ -4,7 +4,6 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
     path::Path,
-    sync::Arc,
 };
 
 use agent::rows::{CallStatus, Chunk, ChunkType, Message, Step, StepStatus, ToolCall};
@@ -22,10 +21,15 @@ type Told = (String, String, Option<Value>);
 /// The session as it stands.
 fn history(dir: &Path) -> Vec<(String, Told)> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    runtime.block_on(async { read(log(dir, &Sys::real()).await).await })
+    runtime.block_on(async {
+        let log = log(dir, &Sys::real()).await;
+        let told = read(&log).await;
+        log.close().await;
+        told
+    })
 }
 
-async fn read(log: Arc<dyn Log>) -> Vec<(String, Told)> {
+async fn read(log: &dyn Log) -> Vec<(String, Told)> {
     let (mut told, mut from) = (Vec::new(), ReadFrom::Start);
     loop {
         let chunk = log.read(&address(), from, 1 << 20).await.unwrap();

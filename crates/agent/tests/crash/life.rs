@@ -33,13 +33,13 @@ pub(crate) fn address() -> Address {
     "main/sessions/crash".parse::<StreamPath>().unwrap().into()
 }
 
-pub(crate) async fn log(dir: &Path, sys: &Sys) -> Arc<dyn Log> {
+pub(crate) async fn log(dir: &Path, sys: &Sys) -> FileLog {
     let settings = Settings { segment_bytes: SEGMENT_BYTES, ..Settings::default() };
-    Arc::new(FileLog::open(sys, &dir.join("data"), settings).await.unwrap())
+    FileLog::open(sys, &dir.join("data"), settings).await.unwrap()
 }
 
 async fn open(dir: &Path, sys: &Sys) -> (Arc<dyn Log>, StreamDb) {
-    let log = log(dir, sys).await;
+    let log: Arc<dyn Log> = Arc::new(log(dir, sys).await);
     let json = Some("application/json".parse().unwrap());
     let _ =
         log.create(&address(), Create { content_type: json, ..Create::default() }).await.unwrap();

@@ -18,6 +18,8 @@ use crate::support::{Client, Died, Hook, Receiver, Server};
 
 /// Events of each stream; each waits until the last one was handled.
 const ROUNDS: u64 = 4;
+/// Appends and acknowledgements: each lasts before it is answered.
+pub(crate) const STEPS: usize = 2 * 2 * ROUNDS as usize;
 const HOOKED: &str = "hooked/a";
 const PULLED: &str = "pulled/a";
 const WAKES: &str = "wakes";

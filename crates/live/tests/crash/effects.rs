@@ -149,6 +149,7 @@ async fn answers(dir: &Path) -> Vec<String> {
             }
         }
         if chunk.freshness != Freshness::Behind {
+            log.close().await;
             return times.into_iter().map(|(answer, _)| answer).collect();
         }
         from = ReadFrom::At(chunk.next);

@@ -5,97 +5,41 @@
 
 #![allow(clippy::disallowed_methods, reason = "processes and files are real here")]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#![allow(clippy::print_stdout, reason = "how often it was killed is worth knowing")]
 
 mod effects;
 mod outbox;
 
-use std::{
-    env, fs,
-    os::unix::process::ExitStatusExt as _,
-    path::{Path, PathBuf},
-    process::{Command, Stdio},
-    sync::Arc,
-};
+use std::path::{Path, PathBuf};
 
 use sys::{
     Sys,
-    disk::{End, KillDisk, KillPoint, RealDisk, sweep},
+    disk::{self, Life},
 };
-
-const DIR: &str = "LIVE_CRASH_DIR";
-const KILL_AT: &str = "LIVE_CRASH_AT";
-/// The signal that cannot be caught.
-const SIGKILL: i32 = 9;
-/// Children at a time.
-const HANDS: usize = 4;
 
 /// Kills a child at each of its writes, before and in the middle of it, and starts it again.
 fn kill_at_every_write(child: &str, check: impl Fn(&Path, &str) + Sync) {
-    if env::var_os(DIR).is_some() {
-        return;
-    }
     let scratch = scratch();
-    let count = scratch.path().join("count");
-    assert_eq!(live_once(child, &count, None), End::Whole);
-    check(&count, "never killed");
-    let writes: u64 = fs::read_to_string(count.join("writes")).unwrap().parse().unwrap();
-    assert!(writes > 20, "{writes} writes are too few to be worth killing at");
-    let killed = sweep(HANDS, |point| {
-        let dir = scratch.path().join(point.to_string());
-        let first = live_once(child, &dir, Some(point));
-        assert_eq!(live_once(child, &dir, None), End::Whole, "after a kill at write {point}");
-        check(&dir, &format!("at write {point}: {first:?}"));
-        fs::remove_dir_all(&dir).unwrap();
-        first
-    });
-    // How many writes a life takes varies a little.
-    assert!(killed >= writes * 9 / 10, "killed at {killed} writes, of about {writes}");
+    let kills = disk::kill_at_every_write(scratch.path(), child, check);
+    println!("{child}: {kills:?}");
+    assert!(kills.writes > 20, "{kills:?}: too few to be worth it");
 }
 
 /// The life of a child, if this is one.
 fn as_child<F: Future<Output = ()>>(live: impl FnOnce(PathBuf, Sys) -> F) {
-    let Some(dir) = env::var_os(DIR).map(PathBuf::from) else { return };
-    let disk = disk();
-    let sys = Sys { disk: disk.clone(), ..Sys::real() };
+    let Some(life) = Life::of_this_process() else { return };
+    let sys = Sys { disk: life.disk.clone(), ..Sys::real() };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    runtime.block_on(live(dir.clone(), sys));
-    fs::write(dir.join("writes"), disk.count().to_string()).unwrap();
+    runtime.block_on(live(life.dir.clone(), sys));
+    life.end();
 }
 
+/// A directory in memory where there is one: a killed process cannot tell the difference.
 fn scratch() -> tempfile::TempDir {
     let memory = Path::new("/dev/shm");
     if memory.is_dir() {
         tempfile::tempdir_in(memory).unwrap()
     } else {
         tempfile::tempdir().unwrap()
-    }
-}
-
-/// Lives once. Whatever else than a whole life or a kill becomes of it is a failure.
-fn live_once(child: &str, dir: &Path, kill_at: Option<KillPoint>) -> End {
-    fs::create_dir_all(dir).unwrap();
-    let _ = fs::remove_file(dir.join("writes"));
-    let mut command = Command::new(env::current_exe().unwrap());
-    command.args(["--exact", child, "--quiet"]).env(DIR, dir);
-    if let Some(point) = kill_at {
-        command.env(KILL_AT, point.to_string());
-    }
-    let output = command.stdin(Stdio::null()).output().unwrap();
-    let status = output.status;
-    match status.signal() {
-        Some(SIGKILL) if kill_at.is_some() => End::Killed,
-        None if status.success() && dir.join("writes").exists() => End::Whole,
-        _ => {
-            let cried = String::from_utf8_lossy(&output.stderr);
-            panic!("to be killed at {kill_at:?}, a life ended with {status}:\n{cried}");
-        }
-    }
-}
-
-/// The disk of a child: it counts, or it kills.
-fn disk() -> Arc<KillDisk> {
-    match env::var(KILL_AT) {
-        Ok(point) => Arc::new(KillDisk::new(Arc::new(RealDisk), point.parse().unwrap())),
-        Err(_) => Arc::new(KillDisk::counter(Arc::new(RealDisk))),
     }
 }

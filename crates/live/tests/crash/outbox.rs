@@ -38,8 +38,8 @@ fn child() {
     as_child(live);
 }
 
-async fn log(dir: &Path, sys: &Sys) -> Arc<dyn Log> {
-    Arc::new(FileLog::open(sys, &dir.join("data"), Default::default()).await.unwrap())
+async fn log(dir: &Path, sys: &Sys) -> FileLog {
+    FileLog::open(sys, &dir.join("data"), Default::default()).await.unwrap()
 }
 
 fn stream() -> Address {
@@ -48,7 +48,7 @@ fn stream() -> Address {
 
 /// Whatever happened before: all notes are written and liked, and nothing waits.
 async fn live(dir: PathBuf, sys: Sys) {
-    let log = log(&dir, &sys).await;
+    let log: Arc<dyn Log> = Arc::new(log(&dir, &sys).await);
     let json = "application/json".parse().unwrap();
     let create = Create { content_type: Some(json), ..Create::default() };
     let _ = log.create(&stream(), create).await.unwrap();
@@ -86,6 +86,7 @@ fn check(dir: &Path, what: &str) {
     let written: Vec<String> = runtime.block_on(async {
         let server = log(dir, &Sys::real()).await;
         let chunk = server.read(&stream(), ReadFrom::Start, 1 << 20).await.unwrap();
+        server.close().await;
         let text = |message: &[u8]| {
             let json: serde_json::Value = serde_json::from_slice(message).unwrap();
             let likes = &json["value"]["likes"];

@@ -34,12 +34,7 @@ pub(super) async fn look(yard: &Yard, session: &SessionId) -> Result<Facts, Trou
 }
 
 /// Does what is done for a session in which a look has found no work.
-pub(super) async fn rest(
-    yard: &Yard,
-    candidates: &Candidates,
-    session: &SessionId,
-    facts: &Facts,
-) {
+pub(super) async fn rest(yard: &Yard, candidates: &Candidates, session: &SessionId, facts: &Facts) {
     yard.maintenance.rest(session).await;
     // One whose chunks are kept for a while is found again by the next process, too.
     if facts.due.is_none_or(|due| due <= yard.sys.clock.unix_ms()) {

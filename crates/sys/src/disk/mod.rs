@@ -4,6 +4,7 @@
 //! ([`crate::Spawn::owner`]), all others go through [`crate::Spawn::blocking`].
 
 mod kill;
+mod lives;
 mod real;
 #[cfg(feature = "sim")]
 mod sim;
@@ -12,6 +13,7 @@ mod sweep;
 use std::{fmt, io, path::Path, sync::Arc};
 
 pub use kill::{KillDisk, KillMode, KillPoint};
+pub use lives::{Kills, Life, kill_at_every_write};
 pub use real::RealDisk;
 #[cfg(feature = "sim")]
 pub use sim::{SimDisk, SimFaults};

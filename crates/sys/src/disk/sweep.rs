@@ -18,12 +18,13 @@ pub enum End {
     Whole,
 }
 
+/// Lives that must come to their end at one point before a sweep believes that there are no writes
+/// left to kill at. How many a life has varies a little with what goes on in the background.
+const WHOLE_LIVES: usize = 3;
+
 /// Kills a life at its first durable write, others at the second, the third and so on, before it
-/// and in the middle of it, until one comes to its end: so every write before that has killed, in
-/// both ways. Tells how many there were. `hands` lives go on at a time.
-///
-/// How many writes a life has may vary a little. A test that has counted them in a life that was
-/// not killed should demand that most of these were met.
+/// and in the middle of it, until one comes to its end, and two more like it: so every write before
+/// that has killed, in both ways. Tells how many there were. `hands` lives go on at a time.
 pub fn sweep(hands: usize, live: impl Fn(KillPoint) -> End + Sync) -> u64 {
     let (next, first_whole) = (AtomicU64::new(0), AtomicU64::new(u64::MAX));
     let work = || {
@@ -34,7 +35,7 @@ pub fn sweep(hands: usize, live: impl Fn(KillPoint) -> End + Sync) -> u64 {
             if point.at >= first_whole.load(Ordering::Relaxed) {
                 return;
             }
-            if live(point) == End::Whole {
+            if (0..WHOLE_LIVES).all(|_| live(point) == End::Whole) {
                 first_whole.fetch_min(point.at, Ordering::Relaxed);
             }
         }
@@ -109,6 +110,16 @@ mod tests {
     fn a_life_that_is_whole_too_early_ends_the_sweep() {
         let end = |at| if at == 3 { End::Whole } else { End::Killed };
         assert_eq!(sweep(1, |point| end(point.at)), 2);
+    }
+
+    #[test]
+    fn a_life_that_has_fewer_writes_than_others_does_not_end_the_sweep() {
+        let lives = AtomicU64::new(0);
+        let killed = sweep(1, |point| {
+            let is_short = lives.fetch_add(1, Ordering::Relaxed) % WHOLE_LIVES as u64 == 2;
+            if point.at > if is_short { 3 } else { 5 } { End::Whole } else { End::Killed }
+        });
+        assert_eq!(killed, 5);
     }
 
     #[test]

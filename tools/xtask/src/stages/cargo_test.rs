@@ -65,7 +65,14 @@ fn run_alone(feature: &str, metadata: &Metadata) -> Result<Tally> {
 
 /// Real processes, killed at the worst moment.
 pub(super) fn run_crash(run: &Run) -> Result<Tally> {
-    run_target(CRASH, cargo_test(), &run.metadata)
+    kill(&run.metadata)
+}
+
+/// The same, for its own command. At how many writes they died is shown.
+pub(crate) fn kill(metadata: &Metadata) -> Result<Tally> {
+    let mut command = cargo_test();
+    command.args(["--test", CRASH, "--", "--nocapture"]);
+    follow(command, metadata)
 }
 
 /// A real process, and clients that want all of it. What they show is shown, too.
@@ -77,7 +84,7 @@ pub(super) fn run_hostile(run: &Run) -> Result<Tally> {
 }
 
 /// The simulation, with seeds counted from 0.
-pub(crate) fn simulate(metadata: &Metadata, seeds: u32) -> Result<Tally> {
+pub(super) fn simulate(metadata: &Metadata, seeds: u32) -> Result<Tally> {
     let mut command = cargo_test();
     command.env(SEEDS_VARIABLE, seeds.to_string());
     run_target(SIMULATION, command, metadata)

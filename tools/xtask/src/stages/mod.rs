@@ -15,7 +15,7 @@ use std::{process::ExitCode, time::Instant};
 use anyhow::{Context, Result, ensure};
 use conformance::{Engine, Scope};
 
-pub(crate) use self::{cargo_test::simulate, report::print_failures};
+pub(crate) use self::{cargo_test::kill, report::print_failures};
 use crate::{
     args::Args,
     cargo::build_workspace,
@@ -118,7 +118,7 @@ fn run_fuzz(_: &Run) -> Result<Tally> {
 }
 
 fn run_simulation(run: &Run) -> Result<Tally> {
-    simulate(&run.metadata, SIMULATION_SEEDS)
+    cargo_test::simulate(&run.metadata, SIMULATION_SEEDS)
 }
 
 fn run_conformance(run: &Run) -> Result<Tally> {
