@@ -1,9 +1,10 @@
 //! Failures: what a server did not do, and whether to ask again.
 
 use http::{HeaderMap, HeaderName, StatusCode};
-use log::Unavailable;
+use log::{MessagesDamaged, Unavailable};
 use serde::Deserialize;
 use thiserror::Error;
+use wire::headers;
 
 /// Why a request came to nothing.
 #[derive(Clone, Debug, Error)]
@@ -118,6 +119,10 @@ impl Failure {
             Self::Refused(refusal) => match (refusal.code.as_str(), refusal.status.as_u16()) {
                 ("poisoned", _) => Unavailable::Poisoned(refusal.detail),
                 ("disk-full", _) => Unavailable::DiskFull(refusal.detail),
+                ("messages-damaged", _) => refusal.damage().map_or_else(
+                    || Unavailable::Unreadable(refusal.to_string()),
+                    Unavailable::Damaged,
+                ),
                 (_, 429 | 503) => Unavailable::Overloaded,
                 (_, 401 | 403) => Unavailable::Denied(refusal.detail),
                 (_, 500..) => Unavailable::Unreachable(refusal.to_string()),
@@ -148,6 +153,13 @@ impl Refusal {
         // Neither is over after a moment, however often it is tried.
         let is_lasting = matches!(self.code.as_str(), "poisoned" | "too-many-producers");
         !is_lasting && matches!(self.status.as_u16(), 429 | 500 | 502 | 503 | 504 | 507)
+    }
+
+    /// Which messages cannot be read, if it says so.
+    fn damage(&self) -> Option<MessagesDamaged> {
+        let from = self.facts.offset.parse().ok()?;
+        let until = self.header(headers::NEXT_OFFSET)?;
+        Some(MessagesDamaged { stream: self.facts.stream.clone(), from, until })
     }
 
     /// A header, if it is text that parses.

@@ -142,6 +142,7 @@ pub(super) fn read(failure: Failure, from: ReadFrom) -> ReadError {
     match (refusal.code.as_str(), refusal.status.as_u16(), from) {
         (_, 404, _) => StreamNotFound.into(),
         ("offset-trimmed", ..) => trimmed(&refusal).into(),
+        ("messages-damaged", ..) => unavailable(refusal).into(),
         (_, 410, _) => StreamGone.into(),
         ("offset-unknown" | "", 400, ReadFrom::At(offset) | ReadFrom::Before(offset)) => {
             OffsetUnknown(offset).into()

@@ -7,7 +7,7 @@ use std::{
 };
 
 use client::{Client, NewStream, Retry, Settings, Stream};
-use log::MemoryLog;
+use log::{Log, MemoryLog};
 use sys::Sys;
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
@@ -24,13 +24,17 @@ pub(crate) fn settings(address: SocketAddr) -> Settings {
 
 /// A server of ours, until the test ends.
 pub(crate) async fn ours() -> SocketAddr {
+    serving(Arc::new(MemoryLog::new(&Sys::real()))).await
+}
+
+/// The same, with streams that are there already.
+pub(crate) async fn serving(log: Arc<dyn Log>) -> SocketAddr {
     let sys = Sys::real();
     let settings = server::Settings {
         listen: "127.0.0.1:0".parse().unwrap(),
         long_poll_timeout: Duration::from_millis(200),
         ..server::Settings::default()
     };
-    let log = Arc::new(MemoryLog::new(&sys));
     let server = server::Server::bind(log, sys.clone(), settings).await.unwrap();
     let address = server.local_addr();
     sys.spawn.task("server", server.run(std::future::pending()));

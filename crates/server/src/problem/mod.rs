@@ -6,9 +6,9 @@ use std::{borrow::Cow, collections::BTreeMap, fmt};
 
 use http::{HeaderName, HeaderValue, Response, StatusCode, header};
 use log::{
-    ContentTypeMismatch, ExpectedOffsetConflict, OffsetBeyondTail, OffsetTrimmed, OffsetUnknown,
-    ProducerEpochStart, ProducerFenced, ProducerGap, StreamClosed, StreamExists, StreamGone,
-    StreamNotFound, StreamSeqConflict, TooManyProducers, Unavailable, Unsupported,
+    ContentTypeMismatch, ExpectedOffsetConflict, MessagesDamaged, OffsetBeyondTail, OffsetTrimmed,
+    OffsetUnknown, ProducerEpochStart, ProducerFenced, ProducerGap, StreamClosed, StreamExists,
+    StreamGone, StreamNotFound, StreamSeqConflict, TooManyProducers, Unavailable, Unsupported,
 };
 use serde::Serialize;
 use wire::{BadMessages, BadPath, framing::BadFraming, json::BadJson};
@@ -58,6 +58,7 @@ pub(crate) enum Kind {
     StreamGone,
     NameTaken,
     OffsetTrimmed,
+    MessagesDamaged,
     OffsetUnknown,
     OffsetBeyondTail,
     ReadBeyondTail,
@@ -113,7 +114,10 @@ impl Kind {
             | Self::AlreadyClaimed
             | Self::NoPendingWork
             | Self::InvalidOffset => StatusCode::CONFLICT,
-            Self::StreamGone | Self::OffsetTrimmed | Self::ReadBeyondTail => StatusCode::GONE,
+            Self::StreamGone
+            | Self::OffsetTrimmed
+            | Self::MessagesDamaged
+            | Self::ReadBeyondTail => StatusCode::GONE,
             Self::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
             Self::UnsupportedEncoding => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             Self::HeadersTooLarge => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
@@ -151,6 +155,7 @@ impl Kind {
             Self::StreamGone => ("stream-gone", "The stream was deleted"),
             Self::NameTaken => ("name-taken", "The name belongs to a deleted stream"),
             Self::OffsetTrimmed => ("offset-trimmed", "The messages are no longer kept"),
+            Self::MessagesDamaged => ("messages-damaged", "The messages cannot be read any more"),
             Self::OffsetUnknown => ("offset-unknown", "The offset is not one of this stream"),
             Self::OffsetBeyondTail | Self::ReadBeyondTail => {
                 ("offset-beyond-tail", "The offset lies past the tail")
@@ -454,6 +459,17 @@ impl From<OffsetTrimmed> for Problem {
     }
 }
 
+/// A client that asks again gets the same answer, so this is none that is worth a retry.
+impl From<MessagesDamaged> for Problem {
+    fn from(fact: MessagesDamaged) -> Self {
+        tracing::error!(%fact, "messages cannot be read");
+        Self::from_fact(Kind::MessagesDamaged, &fact)
+            .with_offset(&names::NEXT_OFFSET, fact.until)
+            .because("offset", fact.from)
+            .because("stream", fact.stream)
+    }
+}
+
 impl From<BadMessages> for Problem {
     fn from(fact: BadMessages) -> Self {
         let kind = match fact {
@@ -496,6 +512,7 @@ impl From<Unavailable> for Problem {
                               delete or trim streams, or have its operator make room, and retry";
                 return Self::new(Kind::DiskFull, detail).with(&header::RETRY_AFTER, retry);
             }
+            Unavailable::Damaged(fact) => return fact.into(),
             // What the disk said is for the operator, not for the client.
             Unavailable::Poisoned(why) => {
                 tracing::error!(%why, "the log accepts no more writes; restart to recover");
