@@ -7,3 +7,4 @@ mod erase;
 mod full;
 mod pack;
 mod place;
+mod repair;

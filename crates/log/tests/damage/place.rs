@@ -76,7 +76,16 @@ fn append(name: &str, number: u64) -> Append {
 
 impl Place {
     pub(crate) fn empty() -> Self {
-        let sim = SimDisk::new(1, SimFaults::default());
+        Self::on(SimDisk::new(1, SimFaults::default()))
+    }
+
+    /// The same directory after a restart of the machine, on a disk of its own: another call gives
+    /// another copy.
+    pub(crate) fn restarted(&self) -> Self {
+        Self::on(self.disk.sim.restart())
+    }
+
+    fn on(sim: SimDisk) -> Self {
         let disk = Meter { sim: sim.clone(), written: Arc::default() };
         let sys = Sys::simulated(1, sim, UnixMs::new(1_800_000_000_000));
         let sys = Sys { disk: Arc::new(disk.clone()), ..sys };
@@ -141,6 +150,16 @@ impl Place {
         let mut byte = [0];
         file.read_exact_at(&mut byte, at).expect("a byte there");
         file.write_all_at(&[byte[0] ^ 1], at).expect("a byte there");
+        file.sync().expect("a sound disk");
+    }
+
+    pub(crate) fn read(&self, path: &Path, at: u64, bytes: &mut [u8]) {
+        let file = self.disk.open(path).expect("a file");
+        file.read_exact_at(bytes, at).expect("bytes there");
+    }
+
+    pub(crate) fn length(&self, path: &Path) -> u64 {
+        self.disk.open(path).and_then(|file| file.len()).expect("a file")
     }
 
     pub(crate) fn pack_bytes_written(&self) -> u64 {

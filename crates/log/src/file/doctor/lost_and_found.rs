@@ -12,7 +12,7 @@ use wire::Offset;
 use super::{at, format_of};
 use crate::{
     file::{
-        files::{Files, Layout},
+        files::{Files, Layout, copy_file},
         open_error::OpenError,
         record::Record,
         records::Records,
@@ -102,6 +102,15 @@ pub(super) fn free_path(files: &Files, name: &str) -> io::Result<PathBuf> {
     let free = std::iter::once(name.to_owned()).chain(numbered).find(|name| !names.contains(name));
     let free = free.ok_or_else(|| io::Error::other("lost+found is full; remove what is there"))?;
     Ok(dir.join(free))
+}
+
+/// Copies a file of the log that will be used again or removed; what was done, in words.
+pub(super) fn keep_copy(files: &Files, path: &Path, name: &str) -> io::Result<String> {
+    let aside = free_path(files, name)?;
+    let file = files.disk.open(path)?;
+    copy_file(files.disk.as_ref(), file.as_ref(), &aside)?;
+    files.disk.sync_dir(&files.layout.lost_and_found())?;
+    Ok(format!("{} was kept as {}", path.display(), aside.display()))
 }
 
 /// Moves a file out of the log; what was done, in words.

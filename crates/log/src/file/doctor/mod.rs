@@ -130,10 +130,12 @@ pub fn repair(sys: &Sys, dir: &Path) -> Result<Vec<String>, OpenError> {
     let files = Arc::new(Files::new(sys.disk.clone(), layout));
     let mut done = Vec::new();
     // A log that was cut may turn out to lack its checkpoint, too.
-    for _ in 0..REPAIRS_MAX {
+    for round in 0..=REPAIRS_MAX {
         let mut recovery = Recovery::new(files.clone(), format.salt);
         match recover(&mut recovery, &format, &mut Report::default()) {
             Ok(()) => return Ok(done),
+            // What is done so far stands, and what is left is told.
+            Err(error) if round == REPAIRS_MAX => return Err(error),
             Err(OpenError::Damaged { path, .. }) if is_checkpoint(&files, &path) => {
                 done.extend(rebuild::rebuild(&files, format.salt)?);
             }

@@ -14,7 +14,10 @@ use std::{
 use sys::UnixMs;
 use wire::{Address, ContentType, Expiry, Offset, StreamPath};
 
-use super::{at, lost_and_found::set_aside};
+use super::{
+    at,
+    lost_and_found::{keep_copy, set_aside},
+};
 use crate::{
     Incarnation,
     file::{
@@ -80,6 +83,14 @@ pub(super) fn rebuild(files: &Arc<Files>, salt: Salt) -> Result<Vec<String>, Ope
     let doubtful = rebuild.take_segments()?;
     rebuild.drop_older_namesakes();
     let nameless = rebuild.name_the_nameless();
+    // The start after this uses their files again, so copies of them come first.
+    let mut copies = Vec::new();
+    for slot in &doubtful {
+        let path = files.layout.slot(slot.number);
+        let name = format!("slot-{}", slot.number);
+        copies.push(keep_copy(files, &path, &name).map_err(at(&path))?);
+    }
+    copies.extend(rebuild.keep_damaged_checkpoint()?);
     let used = rebuild.write(packs.last().map_or(0, |last| last + 1))?;
     let mut done = vec![format!(
         "the checkpoint was made again: {} streams from {} packs and the write-ahead log; streams \
@@ -90,10 +101,13 @@ pub(super) fn rebuild(files: &Arc<Files>, salt: Salt) -> Result<Vec<String>, Ope
     if nameless > 0 {
         done.push(format!("{nameless} streams had no name left and are {NAMELESS}/ID now"));
     }
+    done.extend(copies);
     for slot in doubtful {
         let path = files.layout.slot(slot.number);
-        done.push(set_aside(files, &path, &format!("slot-{}", slot.number)).map_err(at(&path))?);
+        files.disk.remove(&path).map_err(at(&path))?;
     }
+    let wal = files.layout.wal();
+    files.disk.sync_dir(&wal).map_err(at(&wal))?;
     for number in packs.into_iter().filter(|number| !used.contains(number)) {
         let path = files.layout.pack(number);
         done.push(set_aside(files, &path, &format!("{number}.pack")).map_err(at(&path))?);
@@ -102,6 +116,15 @@ pub(super) fn rebuild(files: &Arc<Files>, salt: Salt) -> Result<Vec<String>, Ope
 }
 
 impl Rebuild<'_> {
+    /// Copies what is left of the checkpoint: once there is a newer one it is removed as old.
+    fn keep_damaged_checkpoint(&self) -> Result<Vec<String>, OpenError> {
+        let Some(number) = self.newest else { return Ok(Vec::new()) };
+        let paths = self.files.layout.checkpoint(number);
+        let paths = paths.into_iter().filter(|path| self.files.disk.open(path).is_ok());
+        let name = format!("{number}.checkpoint");
+        paths.map(|path| keep_copy(self.files, &path, &name).map_err(at(&path))).collect()
+    }
+
     /// Takes in every record of every pack; the numbers of the packs.
     fn take_packs(&mut self) -> Result<Vec<u32>, OpenError> {
         let dir = self.files.layout.packs();
@@ -315,14 +338,6 @@ impl Rebuild<'_> {
         let packs = self.files.layout.packs();
         self.files.disk.sync_dir(&packs).map_err(at(&packs))?;
         let whole = checkpoint.finish(self.table.last_id()).map_err(at(&dir))?;
-        if let Some(number) = self.newest {
-            for path in self.files.layout.checkpoint(number) {
-                if self.files.disk.open(&path).is_ok() {
-                    let name = format!("{number}.checkpoint");
-                    set_aside(self.files, &path, &name).map_err(at(&path))?;
-                }
-            }
-        }
         whole.publish(self.files, self.newest.map_or(0, |number| number + 1)).map_err(at(&dir))?;
         Ok(used)
     }
