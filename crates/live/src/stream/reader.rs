@@ -76,6 +76,11 @@ pub(crate) enum Unreadable {
     NotJson(ContentType),
     #[error("it was deleted and made again; open it anew to read the new one")]
     MadeAgain,
+    #[error(
+        "it ends at {0}, before what was read of it: an older copy of it was restored; open it \
+         anew to read that one"
+    )]
+    Restored(Offset),
 }
 
 impl Unreadable {
@@ -83,7 +88,7 @@ impl Unreadable {
         match self {
             Self::Read(error) => error.is_retryable(),
             Self::Tail(error) => error.is_retryable(),
-            Self::NotJson(_) | Self::MadeAgain => false,
+            Self::NotJson(_) | Self::MadeAgain | Self::Restored(_) => false,
         }
     }
 }
@@ -142,7 +147,10 @@ impl Reader {
                 return Ok(Read::Tick(tick));
             }
             if let (true, Some(after)) = (self.is_up_to_date, self.next) {
-                let head = self.stream.log.tail(&self.stream.address, after).await?;
+                let told = self.stream.log.tail(&self.stream.address, after).await;
+                // After a failure it may be another server: that one is asked for messages first.
+                self.is_up_to_date = told.is_ok();
+                let head = told?;
                 self.check_life(head.incarnation)?;
                 if head.closed && head.tail == after {
                     return Ok(Read::Closed);
@@ -166,6 +174,12 @@ impl Reader {
             self.check_life(chunk.incarnation)?;
             if !chunk.content_type.is_json() {
                 return Err(Unreadable::NotJson(chunk.content_type));
+            }
+            if let Some(fact) = chunk.overshoot(from) {
+                return match self.resumed {
+                    Some(_) => Ok(self.start_over()),
+                    None => Err(Unreadable::Restored(fact.tail)),
+                };
             }
             let life = chunk.incarnation.get();
             let is_lost = self.lost.is_some() && !self.ticks_go_on(&chunk);

@@ -48,6 +48,12 @@ impl Place {
         (db, counted.read.load(Ordering::SeqCst))
     }
 
+    /// The same place with another log, such as an older copy of the one that was there.
+    async fn restored(self) -> Self {
+        let (log, address) = log_with_stream(&self.sys).await;
+        Self { log, address, ..self }
+    }
+
     async fn write(&self, count: usize) {
         let db = open(&self.log, &self.address, &self.sys);
         db.ready().await.unwrap();
@@ -235,5 +241,20 @@ fn a_row_that_did_not_fit_is_looked_for_again() {
         drop(db);
         let (_, read) = place.open().await;
         assert_eq!(read, 2, "a program with another type may understand it");
+    });
+}
+
+#[test]
+fn a_copy_that_is_ahead_of_a_restored_stream_is_given_up() {
+    run(|sys| async move {
+        let place = Place::new(&sys).await;
+        place.write(30).await;
+        let (db, read) = place.open().await;
+        assert_eq!((db.rows::<Message>().unwrap().len(), read), (30, 30));
+        db.close().await;
+        let place = place.restored().await;
+        place.write(10).await;
+        let (db, read) = place.open().await;
+        assert_eq!((db.rows::<Message>().unwrap().len(), read), (10, 10));
     });
 }

@@ -253,10 +253,9 @@ fn a_cursor_of_an_earlier_version_is_understood() {
         assert_eq!(replies(&db, 3).await, ["m00000", "m00002", "m00004"]);
         effect.dispose().await;
         let last = raw(&log, &address, "headwater.cursor").await.pop().unwrap();
-        assert_eq!(
-            (&last["value"]["position"], &last["value"]["done"]),
-            (&5.into(), &serde_json::json!([]))
-        );
+        // It may have gone on past what it wrote itself.
+        assert!(last["value"]["position"].as_u64() >= Some(5), "{last}");
+        assert_eq!(last["value"]["done"], serde_json::json!([]));
     });
 }
 
