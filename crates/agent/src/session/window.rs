@@ -16,7 +16,7 @@ pub struct Window {
     pub incarnation: u64,
     /// The first message to be read.
     pub offset: Offset,
-    /// All before this position is left out.
+    /// All before this position may be left out.
     pub covered: Position,
 }
 
@@ -41,13 +41,14 @@ enum Seen {
 }
 
 /// Whose messages a reader that comes from behind is among.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Among {
     /// What was written by whoever writes to the session.
+    #[default]
     Own,
     /// A snapshot that came to its end: all that was before it is in it.
     Snapshot,
-    /// A snapshot that came to no end: it counts for nothing.
+    /// A snapshot that came to no end: it counts for nothing, unless a fork begins with it.
     Unfinished,
 }
 
@@ -57,17 +58,16 @@ impl Session {
     /// # Errors
     /// If the stream cannot be read.
     pub async fn window(&self, from: Position) -> Result<Window, ReadError> {
-        let (mut place, mut among) = (ReadFrom::Last, Among::Own);
-        let mut found = None;
+        let (mut place, mut back) = (ReadFrom::Last, Back::default());
         loop {
             let chunk = self.log.read(&self.address, place, WINDOW_READ_BYTES).await?;
             let ended = chunk.runs.is_empty() || chunk.start == Offset::START;
-            let step = back_through(&chunk, from, &mut among, &mut found);
+            let step = back.through(&chunk, from);
             let incarnation = chunk.incarnation.get();
             match (step, ended) {
                 (Some(offset), _) => return Ok(Window { incarnation, offset, covered: from }),
                 (None, true) => {
-                    let offset = found.unwrap_or(chunk.start);
+                    let offset = back.cut.or(back.found).unwrap_or(chunk.start);
                     return Ok(Window { incarnation, offset, covered: from });
                 }
                 (None, false) => place = ReadFrom::Before(chunk.start),
@@ -76,47 +76,54 @@ impl Session {
     }
 }
 
-/// Goes through a chunk from behind; tells where the window begins, if that is in it. `found` is
-/// the first message that is known to be in the window.
-fn back_through(
-    chunk: &Chunk,
-    from: Position,
-    among: &mut Among,
-    found: &mut Option<Offset>,
-) -> Option<Offset> {
-    let mut at = chunk.start;
-    let mut messages = Vec::new();
-    for message in chunk.messages() {
-        messages.push((at, message));
-        at = at.after(1, message.len() as u64);
-    }
-    for (offset, message) in messages.into_iter().rev() {
-        let seen = look(offset.position, message);
-        let stands = match (*among, seen) {
-            (Among::Unfinished, Seen::Start) => {
-                *among = Among::Own;
-                continue;
-            }
-            (Among::Unfinished, _) => continue,
-            (Among::Snapshot, Seen::Start) => return Some(found.unwrap_or(offset)),
-            (Among::Own, Seen::End) => {
-                *among = Among::Snapshot;
-                *found = Some(offset);
-                continue;
-            }
-            (Among::Own, Seen::Copy(_)) => {
-                *among = Among::Unfinished;
-                continue;
-            }
-            (_, Seen::Copy(stands)) => stands,
-            (..) => offset.position,
-        };
-        if stands < from {
-            return Some(found.unwrap_or(at));
+/// A walk through a session from behind.
+#[derive(Debug, Default)]
+struct Back {
+    among: Among,
+    /// The first message that is known to be in the window.
+    found: Option<Offset>,
+    /// The begin of a snapshot without an end, as long as nothing is known to stand before it: then
+    /// a fork was made inside of it, and it stands for all that the source had.
+    cut: Option<Offset>,
+}
+
+impl Back {
+    /// Goes through a chunk; tells where the window begins, if that is in it.
+    fn through(&mut self, chunk: &Chunk, from: Position) -> Option<Offset> {
+        let mut at = chunk.start;
+        let mut messages = Vec::new();
+        for message in chunk.messages() {
+            messages.push((at, message));
+            at = at.after(1, message.len() as u64);
         }
-        *found = Some(offset);
+        for (offset, message) in messages.into_iter().rev() {
+            let seen = look(offset.position, message);
+            self.cut = None;
+            let stands = match (self.among, seen) {
+                (Among::Unfinished, Seen::Start) => {
+                    (self.among, self.cut) = (Among::Own, Some(offset));
+                    continue;
+                }
+                (Among::Unfinished, _) => continue,
+                (Among::Snapshot, Seen::Start) => return Some(self.found.unwrap_or(offset)),
+                (Among::Own, Seen::End) => {
+                    (self.among, self.found) = (Among::Snapshot, Some(offset));
+                    continue;
+                }
+                (Among::Own, Seen::Copy(_)) => {
+                    self.among = Among::Unfinished;
+                    continue;
+                }
+                (_, Seen::Copy(stands)) => stands,
+                (..) => offset.position,
+            };
+            if stands < from {
+                return Some(self.found.unwrap_or(at));
+            }
+            self.found = Some(offset);
+        }
+        None
     }
-    None
 }
 
 fn look(lies: Position, message: &[u8]) -> Seen {

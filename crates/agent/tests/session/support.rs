@@ -10,7 +10,7 @@ use agent::{
     session::{IdKey, Session},
 };
 use live::Row;
-use log::{Append, Create, Log, MemoryLog};
+use log::{Append, Create, Fork, Log, MemoryLog};
 use serde::Serialize;
 use state::{Draft, Json};
 use sys::Sys;
@@ -39,6 +39,14 @@ impl World {
     pub(crate) async fn create(&self) {
         let json = Create { content_type: Some(ContentType::json()), ..Create::default() };
         let _ = self.log.create(&self.address(), json).await.unwrap();
+    }
+
+    /// A session that begins as this one does.
+    pub(crate) async fn forked(&self, name: &str, fork: Fork) -> Self {
+        let path = format!("main/sessions/{name}").parse().unwrap();
+        let world = Self { sys: self.sys.clone(), log: self.log.clone(), path };
+        let _ = world.log.fork(&world.address(), fork).await.unwrap();
+        world
     }
 
     pub(crate) fn address(&self) -> Address {

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use agent::rows::{self, Message};
 use live::{Since, StreamDb};
-use wire::Position;
+use log::Fork;
+use wire::{Position, ReadFrom};
 
 use crate::support::World;
 
@@ -63,6 +64,38 @@ async fn a_window_begins_inside_of_what_a_compaction_kept() {
 }
 
 #[tokio::test]
+async fn a_fork_inside_of_a_snapshot_shows_what_it_copied_and_what_came_since() {
+    let world = World::new().await;
+    for number in 0..60 {
+        world.say(&format!("m{number}"), 300).await;
+        world.answer(None).await;
+    }
+    let end = world.tail().await;
+    let compaction = live::compact(&world.log, world.address(), &world.sys);
+    let _ = rows::compaction(compaction).run().await.unwrap();
+    // A fork begins with the first half of the snapshot.
+    let kept = world.log.read(&world.address(), ReadFrom::Start, 1 << 20).await.unwrap();
+    let half = kept.messages().take(40);
+    let at = half.fold(kept.start, |at, message| at.after(1, message.len() as u64));
+    assert!(kept.start >= end, "the snapshot is all there is");
+    let fork = Fork { offset: Some(at), ..Fork::of(world.address()) };
+    let world = world.forked("fork", fork).await;
+    world.say("since", 300).await;
+    let all = shown(&world, 0).await;
+    assert!(all.len() > 10 && all.values().any(|id| id == "since"), "{all:?}");
+    let whole = rows::session(StreamDb::builder(world.log.clone(), world.address(), &world.sys));
+    let whole = whole.open().unwrap();
+    whole.ready().await.unwrap();
+    assert_eq!(whole.rows::<Message>().unwrap().rows().len(), all.len());
+    for from in [1, 7, 50, 119, 500] {
+        // What was copied is one piece: more of it may be shown, nothing is missing.
+        let found = shown(&world, from).await;
+        let expected: BTreeMap<_, _> = all.range(from..).collect();
+        assert_eq!(found.range(from..).collect::<BTreeMap<_, _>>(), expected, "from {from}");
+    }
+}
+
+#[tokio::test]
 async fn a_compaction_that_came_to_no_end_counts_for_nothing() {
     let world = World::new().await;
     for number in 0..60 {
@@ -73,7 +106,7 @@ async fn a_compaction_that_came_to_no_end_counts_for_nothing() {
     let tail = world.tail().await;
     let start = state::snapshot_start(tail.position, tail);
     world.append(wire::Messages::one(start).unwrap()).await;
-    let first = world.log.read(&world.address(), wire::ReadFrom::Start, 1).await.unwrap();
+    let first = world.log.read(&world.address(), ReadFrom::Start, 1).await.unwrap();
     let first = first.messages().next().unwrap();
     let row = state::snapshot_row(first, Position::new(0), Position::new(0)).unwrap();
     world.append(wire::Messages::one(row.as_str().to_owned()).unwrap()).await;

@@ -99,9 +99,11 @@ impl Window {
     }
 
     /// The messages that count, each once, by where they stand. What a compaction wrote again
-    /// counts if its snapshot is whole.
+    /// counts if its snapshot is whole, or if nothing is known to stand before it: a fork that was
+    /// made inside of a snapshot begins with that, and has all that was before only there.
     pub(crate) fn entries(&self) -> Vec<Entry<'_>> {
         let (mut counted, mut snapshot) = (Vec::new(), Vec::new());
+        let mut is_cut = false;
         for page in &self.pages {
             for (lies, message) in (page.start.position.get()..).zip(page.messages()) {
                 let event = state::decode(message);
@@ -111,14 +113,18 @@ impl Window {
                 match stood.filter(|stood| *stood < lies && !is_start) {
                     Some(stands) => snapshot.push(entry(stands, event)),
                     None => {
-                        if is_end {
+                        if is_end || is_cut {
                             counted.append(&mut snapshot);
                         }
+                        is_cut = is_start && counted.is_empty();
                         snapshot.clear();
                         counted.push(entry(lies, event));
                     }
                 }
             }
+        }
+        if is_cut {
+            counted.append(&mut snapshot);
         }
         // Of a message and the row that a snapshot made of it, the row knows more.
         counted.sort_by_key(|entry: &Entry<'_>| (entry.stands, entry.made.is_none()));
@@ -268,6 +274,28 @@ mod tests {
         let messages = [&filler, &start, &again, &said("new", &insert()), &end].map(Clone::clone);
         check(&messages, "new@3<3").await;
         check(&[filler, start, again, end], "old@0<0").await;
+    }
+
+    #[tokio::test]
+    async fn a_fork_that_was_made_inside_of_a_snapshot_has_what_it_copied() {
+        let start =
+            json!({ "headers": { "control": "snapshot-start", "headwater.position": "9" } });
+        let (old, new) = (said("old", &again(0, 0)), said("new", &insert()));
+        let (log, source) = session(&[control("none"), start, old, control("snapshot-end")]).await;
+        let head = log.read(&source, ReadFrom::Start, 1 << 20).await.unwrap();
+        let sizes: Vec<u64> = head.messages().map(|message| message.len() as u64).collect();
+        let at = |n: usize| Offset::START.after(n as u64, sizes[..n].iter().sum());
+        let _ = log.trim(&source, at(1)).await.unwrap();
+        let path: wire::StreamPath = "main/sessions/fork".parse().unwrap();
+        let fork = log::Fork { offset: Some(at(3)), ..log::Fork::of(source) };
+        let fork_address: Address = path.into();
+        let _ = log.fork(&fork_address, fork).await.unwrap();
+        let append = Append::messages(Messages::one(new.to_string()).unwrap());
+        let _ = log.append(&fork_address, append).await.unwrap();
+        let window = Window::open(&log, &fork_address).await.unwrap();
+        let keys = |entry: &Entry<'_>| change(entry, Message::NAME).map(|(key, _)| key.to_owned());
+        let keys: Vec<_> = window.entries().iter().filter_map(keys).collect();
+        assert_eq!(keys, ["old", "new"]);
     }
 
     #[tokio::test]
