@@ -204,8 +204,47 @@ fn a_stream_of_rows_can_be_compacted() {
         let told = place.run("compact s").failed(1);
         assert!(told.contains("position 44 would be lost") && told.contains("--drop"), "{told}");
         assert!(place.run("compact s --keep-from x").failed(2).lines().count() > 1);
+        assert!(place.run("compact s --keep-chunks x").failed(2).contains("use until-message"));
         let told = place.run("compact nothing").failed(1);
         assert_eq!(told, "error: nothing: there is no such stream; create it first\n");
+    });
+}
+
+#[test]
+fn the_chunks_of_an_answer_are_kept_as_long_as_is_said() {
+    let row = |name: &str, value: &str| {
+        let headers = r#"{"operation":"insert"}"#;
+        let key = &value[r#"{"id":""#.len()..];
+        let key = &key[..key.find('"').unwrap()];
+        format!(r#"{{"type":"{name}","key":"{key}","value":{value},"headers":{headers}}}"#)
+    };
+    let at = "2026-01-01T00:00:00Z";
+    let generation = format!(
+        r#"{{"id":"g","agentName":"a","status":"completed","model":"m","readUpTo":0,
+        "createdAt":"{at}","updatedAt":"{at}","completedAt":"{at}"}}"#
+    );
+    let message = format!(
+        r#"{{"id":"m","role":"assistant","content":"x","actorId":"a","createdAt":"{at}"}}"#
+    );
+    let chunk = |index: usize| {
+        format!(
+            r#"{{"id":"c{index}","generationId":"g","messageId":"m","index":{index},
+            "type":"text","content":"x"}}"#
+        )
+    };
+    let mut rows = vec![row("generation", &generation), row("message", &message)];
+    rows.extend((0..20).map(|index| row("chunk", &chunk(index))));
+    on_both(|place| {
+        place.run("create s --content-type application/json").ok();
+        place.pipe("append s", &rows.join(" ")).ok();
+        for (keep, left) in [("forever", 22), ("1000000h", 22), ("1ms", 2), ("until-message", 2)] {
+            let told = place.run(&format!("compact s --dry-run --json --keep-chunks {keep}")).ok();
+            assert_eq!(objects(&told).remove(0)["rows"], left, "{keep}: {told}");
+        }
+        place.run("compact s --keep-chunks until-message").ok();
+        let left = place.run("read s").ok();
+        let has = |name: &str| left.contains(&format!(r#""type":"{name}""#));
+        assert!(has("message") && !has("chunk"), "{left}");
     });
 }
 

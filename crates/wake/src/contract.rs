@@ -37,8 +37,8 @@ pub trait Subscriptions: fmt::Debug + Send + Sync {
 
     /// The subscription as it stands. With a pattern this is not one moment: config, status and the
     /// streams with work are those of when it was asked, streams at rest are added page by page,
-    /// each as it stood when its page was read. A stream that is followed throughout is there, once,
-    /// with a cursor that it had meanwhile.
+    /// each as it stood when its page was read. A stream that is followed throughout is there,
+    /// once, with a cursor that it had meanwhile.
     fn get<'a>(&'a self, id: &'a SubscriptionId) -> Answer<'a, Result<View, ChangeError>>;
 
     /// One page of the subscriptions, in order of their ids: those after `after`, `limit` of them

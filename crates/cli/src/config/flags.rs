@@ -5,9 +5,13 @@
 
 use std::collections::BTreeMap;
 
+use agent::rows::KeepChunks;
 use clap::{Arg, ArgMatches, Args, Command, FromArgMatches};
 
-use super::settings::{ALL, Label, Section, TRUST_PROXY};
+use super::{
+    settings::{ALL, Label, Section, TRUST_PROXY},
+    values::keep_chunks,
+};
 
 /// What was typed, by the names of the settings.
 #[derive(Clone, Debug, Default)]
@@ -19,9 +23,12 @@ pub(crate) struct DevFlags {
     pub(crate) flags: Flags,
     /// The model that answers, if one was named.
     pub(crate) model: Option<String>,
+    /// How long chunks are kept that a message repeats.
+    pub(crate) keep_chunks: KeepChunks,
 }
 
 const MODEL: &str = "model";
+const KEEP_CHUNKS: &str = "keep-chunks";
 
 /// Settings in the help of `headwater dev`.
 const DEV_HELP: [&str; 3] = ["config", "data-dir", "listen"];
@@ -87,6 +94,12 @@ impl Args for DevFlags {
             let argument = argument(label).help_heading(None);
             argument.hide(!DEV_HELP.contains(&label.name))
         }));
+        let keep = Arg::new(KEEP_CHUNKS).long(KEEP_CHUNKS).value_name("HOW_LONG");
+        let keep = keep.value_parser(keep_chunks).help(
+            "How long the pieces of a streamed answer are kept once its message is there: \
+             until-message, a time such as 24h, or forever [default: until-message]",
+        );
+        let command = command.arg(keep);
         let model = Arg::new(MODEL).long(MODEL).value_name("MODEL").env("HEADWATER_MODEL");
         command.arg(model.hide_env_values(true).help(
             "Who answers: scripted, openai:NAME, openai-chat:NAME, anthropic:NAME, gemini:NAME or \
@@ -102,7 +115,8 @@ impl Args for DevFlags {
 impl FromArgMatches for DevFlags {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
         let model = matches.get_one::<String>(MODEL).filter(|name| !name.is_empty()).cloned();
-        Ok(Self { flags: Flags::from_arg_matches(matches)?, model })
+        let keep_chunks = matches.get_one(KEEP_CHUNKS).copied().unwrap_or_default();
+        Ok(Self { flags: Flags::from_arg_matches(matches)?, model, keep_chunks })
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {

@@ -15,7 +15,7 @@ use std::{num::NonZeroUsize, path::PathBuf};
 pub(crate) use self::{
     flags::{DevFlags, Flags},
     sources::Sources,
-    values::{LogFormat, duration},
+    values::{LogFormat, duration, keep_chunks},
 };
 use self::{
     settings as keys,

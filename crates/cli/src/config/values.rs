@@ -8,6 +8,7 @@ use std::{
     time::Duration,
 };
 
+use agent::rows::KeepChunks;
 use server::{JwtAlgorithm, Origin};
 use tracing_subscriber::EnvFilter;
 use wire::caps::APPEND_BYTES_MAX;
@@ -166,6 +167,17 @@ pub(crate) fn duration(text: &str) -> Option<Duration> {
         _ => None,
     };
     milliseconds.map(Duration::from_millis)
+}
+
+/// Reads `until-message`, `forever` or a duration, for clap.
+pub(crate) fn keep_chunks(text: &str) -> Result<KeepChunks, String> {
+    match text {
+        "until-message" => Ok(KeepChunks::UntilMessage),
+        "forever" => Ok(KeepChunks::Forever),
+        other => duration(other)
+            .map(KeepChunks::For)
+            .ok_or_else(|| "use until-message, forever, or a time such as 30m or 24h".to_owned()),
+    }
 }
 
 /// Reads `4096`, `4096B`, `64KiB`, `16MiB` or `1GiB`.

@@ -6,7 +6,7 @@ mod secret;
 
 use std::{cmp::Reverse, io, sync::Arc};
 
-use agent::{Home, session::Sessions};
+use agent::{Home, rows::KeepChunks, session::Sessions};
 use log::{List, Listed, Log};
 use server::{Auth, Issuer, Server};
 use sessions::{Actions, Door, Fleet, FleetSettings, Pass, SessionId};
@@ -33,7 +33,7 @@ const LOG_FILTER_DEFAULT: &str = "warn";
 
 /// Serves until Ctrl-C.
 pub(crate) fn run(flags: DevFlags) -> Result<(), Failure> {
-    let DevFlags { flags, model } = flags;
+    let DevFlags { flags, model, keep_chunks } = flags;
     let sources = Sources::gather(flags)?;
     let ports = if sources.chooses_address()? { 0 } else { PORTS_TRIED_MAX };
     let mut config = Config::resolve(&sources)?;
@@ -59,7 +59,7 @@ pub(crate) fn run(flags: DevFlags) -> Result<(), Failure> {
         let earlier = earlier(&*store.log()).await?;
         let session = SessionId::draw(&sys.chance);
         actions.create(&session).await.map_err(Failure::refused)?;
-        let fleet = launch(&sys, actions.sessions(), choice.clone())?;
+        let fleet = launch(&sys, actions.sessions(), choice.clone(), keep_chunks)?;
         let server = server.beside(Arc::new(house(&sys, actions, issuer)));
         let taken = (address.port() != usual_port && usual_port != 0).then_some(usual_port);
         let url = format!("{scheme}://{address}");
@@ -100,7 +100,12 @@ fn house(sys: &Sys, actions: Actions, issuer: Option<Arc<Issuer>>) -> House {
 }
 
 /// Runs the agents of all sessions.
-fn launch(sys: &Sys, sessions: &Sessions, choice: Choice) -> Result<Fleet, Failure> {
+fn launch(
+    sys: &Sys,
+    sessions: &Sessions,
+    choice: Choice,
+    keep_chunks: KeepChunks,
+) -> Result<Fleet, Failure> {
     let (owned, shared) = (sys.clone(), sessions.clone());
     let start = move |id: SessionId, lease| {
         let (sys, agent) = (owned.clone(), session::agent(choice.clone()).lease(lease));
@@ -108,8 +113,8 @@ fn launch(sys: &Sys, sessions: &Sessions, choice: Choice) -> Result<Fleet, Failu
         async move { agent.start(&sys).await }
     };
     // Only this process has the store open.
-    let settings =
-        FleetSettings { home: Some(Home::draw(&sys.chance)), ..FleetSettings::default() };
+    let home = Some(Home::draw(&sys.chance));
+    let settings = FleetSettings { home, keep_chunks, ..FleetSettings::default() };
     let fleet = Fleet::launch(sys, sessions, AGENT, settings, start);
     fleet.map_err(|error| Failure::about("sessions cannot be watched", error))
 }

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use agent::rows::KeepChunks;
 use clap::{Args, Subcommand};
 use wire::{
     ContentType, Epoch, Offset, Position, Producer, ProducerId, ProducerSeq, ReadFrom, StreamPath,
@@ -9,7 +10,7 @@ use wire::{
 };
 
 use super::target::Needs;
-use crate::config::duration;
+use crate::config::{duration, keep_chunks};
 
 const NOTES: &str = "\
 Without --url, the streams in the data directory are used directly; no server may have it open.
@@ -218,6 +219,11 @@ pub(super) struct CompactArgs {
     /// Keep the messages from this position on as they are [default: from where effects are]
     #[arg(long, value_name = "POSITION", value_parser = position)]
     pub(super) keep_from: Option<Position>,
+
+    /// Lose the pieces of streamed answers whose message is there: until-message, or those older
+    /// than a time such as 24h [default: forever]
+    #[arg(long, value_name = "HOW_LONG", value_parser = keep_chunks)]
+    pub(super) keep_chunks: Option<KeepChunks>,
 
     /// Lose messages that are none of the State Protocol, instead of leaving the stream alone
     #[arg(long)]

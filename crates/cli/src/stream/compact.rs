@@ -27,11 +27,14 @@ struct Shown<'a> {
 
 impl Session {
     pub(super) async fn compact(&self, args: CompactArgs) -> Result<(), Failure> {
-        let CompactArgs { path, keep_from, drop_unreadable, dry_run } = args;
+        let CompactArgs { path, keep_from, keep_chunks, drop_unreadable, dry_run } = args;
         // A compaction knows its own appends again only if it repeats them itself.
         let log = self.target.log_with(&self.sys, Retry::NEVER).await?;
         // Streams of other rows have none that this concerns.
         let mut compaction = agent::rows::compaction(live::compact(&log, path.clone(), &self.sys));
+        if let Some(keep) = keep_chunks {
+            compaction = agent::rows::drop_chunks(compaction, keep, self.sys.clock.unix_ms());
+        }
         if drop_unreadable {
             compaction = compaction.drop_unreadable();
         }

@@ -3,9 +3,9 @@
 //! [`wakes`]: a message in a session that no process has in memory, seen from inside. [`posts`]:
 //! the same, and many more, over HTTP. [`asked`]: many sessions at once. [`asleep`]: starting a
 //! process over many sessions that rest. [`rest`]: what a finished session keeps, and what erasing
-//! one costs. [`history`] makes sessions that are old, [`meter`] counts what is read of one, [`dev`]
-//! is the real program in a process of its own and [`model_server`] the model that it asks.
-//! [`verdicts`] says whether the goals are met.
+//! one costs. [`history`] makes sessions that are old, [`meter`] counts what is read of one,
+//! [`dev`] is the real program in a process of its own and [`model_server`] the model that it
+//! asks. [`verdicts`] says whether the goals are met.
 
 mod asked;
 mod asleep;
