@@ -190,7 +190,7 @@ impl Follower {
             text.match_indices(r#"{"type":"#).any(|(at, _)| {
                 let event = &text[at..];
                 let next = event[1..].find(r#"{"type":"#).map_or(event.len(), |next| next + 1);
-                is_end(event[..next].as_bytes())
+                is_end(&event.as_bytes()[..next])
             })
         })?;
         self.text.clear();
