@@ -8,21 +8,31 @@ export async function readRows(url, id) {
   const { token } = await (await fetch(`${session}/token`, { method: "POST" })).json()
   const headers = { authorization: `Bearer ${token}` }
   const tables = {}
-  let [offset, position] = ["-1", 0]
+  let offset = "-1"
   for (;;) {
     const answer = await fetch(`${url}/v1/stream/main/sessions/${id}?offset=${offset}`, { headers })
     if (!answer.ok) throw new Error(`reading ${id}: ${answer.status} ${await answer.text()}`)
-    for (const { type, key, value, headers } of await answer.json()) {
-      const table = (tables[type] ??= new Map())
-      if (headers.operation === "delete") table.delete(key)
-      else if (value) table.set(key, { ...value, position: table.get(key)?.position ?? position })
-      position += 1
-    }
+    const events = await answer.json()
     offset = answer.headers.get("stream-next-offset")
+    // What was compacted begins later than at 0, and says itself where its rows were made.
+    let lies = positionIn(offset) - events.length
+    for (const { type, key, value, headers } of events) {
+      const table = (tables[type] ??= new Map())
+      const made = headers["headwater.inserted"] ?? headers["headwater.position"] ?? lies
+      const position = table.get(key)?.position ?? Number(made)
+      if (headers.operation === "delete") table.delete(key)
+      else if (value) table.set(key, { ...value, position })
+      lies += 1
+    }
     if (answer.headers.has("stream-up-to-date")) break
   }
   const rows = (type) => [...(tables[type]?.values() ?? [])]
   return { messages: rows("message"), generations: rows("generation"), calls: rows("toolCall") }
+}
+
+/** The position that an offset names. */
+function positionIn(offset) {
+  return Number(offset.split("_")[0])
 }
 
 /** Writes rows as an agent would. */
