@@ -97,7 +97,7 @@ impl Book {
         }
     }
 
-    fn apply(&mut self, entry: &Entry) {
+    pub(crate) fn apply(&mut self, entry: &Entry) {
         let before = self.subscriptions.get(&entry.id).and_then(Subscription::due_at);
         for event in &entry.events {
             self.apply_event(&entry.id, event);

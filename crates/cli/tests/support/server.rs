@@ -128,6 +128,11 @@ impl Server {
         line.trim().trim_end_matches(" kB").parse().unwrap()
     }
 
+    /// True until the process has ended.
+    pub(crate) fn is_alive(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_none()
+    }
+
     /// Ends it as a power cut would.
     pub(crate) fn kill(mut self) {
         self.child.kill().unwrap();

@@ -8,7 +8,7 @@
 //! known to hold all of it.
 
 use std::{
-    collections::{BTreeMap, VecDeque},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     io,
     path::Path,
     sync::Arc,
@@ -41,8 +41,13 @@ use crate::{Incarnation, table::Change};
 /// Read at a time when looking for frames; a multiple of their alignment.
 const SEARCH_BYTES: usize = 1024 * 1024;
 
+/// Missing segments that files without a head are searched for.
+const HEADLESS_MAX: usize = 64;
+
 /// What is wrong with a file whose segment another file holds, too.
 pub(super) const DOUBLE: &str = "another file holds the same segment";
+/// And with one that holds frames of a segment, and does not say of which.
+pub(super) const HEADLESS: &str = "a segment has lost its head";
 
 /// A log that was brought back.
 #[derive(Debug)]
@@ -200,7 +205,13 @@ impl Recovery {
     /// The segments after the checkpoint, in order, and the files that hold none.
     pub(super) fn find_segments(&self) -> Result<(Segments, Vec<Slot>), OpenError> {
         let Survey { segments, mut spare, mut headless } = self.survey()?;
-        if self.last_id.is_none() && segments.first().is_some_and(|(first, _)| first.number > 1) {
+        if let Some((_, slot)) = self.find_headless(&segments, &headless)? {
+            return Err(self.damaged(slot, 0, HEADLESS));
+        }
+        let has_first = segments.first().is_none_or(|(first, _)| first.number == 1);
+        let mut pairs = segments.windows(2);
+        let has_gap = |pair: &[(SegmentHeader, Slot)]| pair[0].0.number + 1 < pair[1].0.number;
+        if self.last_id.is_none() && (!has_first || pairs.any(has_gap)) {
             return Err(self.no_checkpoint());
         }
         let mut pairs = segments.windows(2);
@@ -213,15 +224,31 @@ impl Recovery {
                 return Err(self.damaged(slot, 0, what));
             }
         }
-        let next = self.through + segments.len() as u32 + 1;
-        for slot in &headless {
-            // A head becomes durable with the first frame, and a second one comes only after that.
-            if self.find_frame(next, slot, (SEGMENT_HEADER_BYTES + FRAME_ALIGNMENT) as u64)? {
-                return Err(self.damaged(slot, 0, "a segment has lost its head"));
-            }
-        }
         spare.append(&mut headless);
         Ok((segments, spare))
+    }
+
+    /// A file that holds frames of a segment that no head speaks of, and the segment's number.
+    pub(super) fn find_headless<'a>(
+        &self,
+        segments: &Segments,
+        headless: &'a [Slot],
+    ) -> Result<Option<(u32, &'a Slot)>, OpenError> {
+        let first = SEGMENT_HEADER_BYTES as u64;
+        // A head becomes durable with the first frame, and a second one comes only after that.
+        let second = first + FRAME_ALIGNMENT as u64;
+        let newest = segments.last().map_or(self.through, |(header, _)| header.number);
+        let known: BTreeSet<u32> = segments.iter().map(|(header, _)| header.number).collect();
+        let before = (self.through + 1..newest).filter(|number| !known.contains(number));
+        let before = before.rev().take(HEADLESS_MAX).map(|number| (number, first));
+        for (number, from) in before.chain([(newest + 1, second)]) {
+            for slot in headless {
+                if self.find_frame(number, slot, from)? {
+                    return Ok(Some((number, slot)));
+                }
+            }
+        }
+        Ok(None)
     }
 
     /// Of two files that hold the same segment, the one with fewer frames.

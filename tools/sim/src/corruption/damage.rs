@@ -115,6 +115,11 @@ impl Damage {
         Ok(())
     }
 
+    /// True if nothing tells any more which log the directory holds, once another copy is hit.
+    pub(super) fn is_of_format(&self) -> bool {
+        matches!(self.kind, Kind::Format | Kind::Formats)
+    }
+
     /// What may come of it.
     pub(super) fn expect(&self) -> Expect {
         let expect = Expect::nothing();
@@ -129,6 +134,8 @@ impl Damage {
             (Kind::Checkpoints, _) => Expect { must_open: false, is_rebuilt: true, ..expect },
             (Kind::Pack, Deed::Extend { .. } | Deed::Double) => expect,
             (Kind::Pack, _) => Expect { may_refuse: true, ..expect },
+            // Each frame tells its segment, so that a head can be written again.
+            (Kind::Segment, deed) if deed.is_in_head() => Expect { must_open: false, ..expect },
             (Kind::Segment, _) => Expect { must_open: false, may_be_shorter: true, ..expect },
             // The newest frame may pass for one that was never acknowledged.
             (Kind::NewestSegment, _) => {
@@ -139,6 +146,17 @@ impl Damage {
 }
 
 impl Deed {
+    /// True if no byte after the head of a segment is touched.
+    fn is_in_head(self) -> bool {
+        match self {
+            Self::Flip { at, .. } => at < SEGMENT_HEADER_BYTES,
+            Self::Zero { at, bytes } | Self::Scramble { at, bytes } => {
+                at + bytes <= SEGMENT_HEADER_BYTES
+            }
+            Self::Cut { .. } | Self::Extend { .. } | Self::Remove | Self::Double => false,
+        }
+    }
+
     fn draw(scene: &Scene, bytes: u64) -> Self {
         let dice = &scene.dice;
         let at = place(scene, bytes);

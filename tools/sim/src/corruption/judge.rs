@@ -46,10 +46,10 @@ impl Expect {
     }
 
     /// Several damages may add up to anything, but never to wrong messages.
-    pub(super) fn any() -> Self {
+    pub(super) fn any(can_be_repaired: bool) -> Self {
         Self {
             must_open: false,
-            can_be_repaired: false,
+            can_be_repaired,
             may_refuse: true,
             may_be_shorter: true,
             may_shorten: true,
@@ -65,7 +65,7 @@ impl Expect {
     pub(super) fn judge_report(self, report: &Report, damage: &Damage) -> Verdict {
         let blamed = report.findings.iter().filter(|one| one.severity == Severity::Damage);
         let mut blamed = blamed.map(|finding| finding.path.as_path()).peekable();
-        let any = !self.can_be_repaired;
+        let any = !self.can_be_repaired || self.may_be_shorter && self.is_rebuilt;
         let is_true = |path: &Path| {
             path == damage.path
                 || damage.path.starts_with(path)

@@ -138,7 +138,7 @@ impl Scene {
             let second = Damage::draw(self, DIR);
             second.inflict(self)?;
             self.history.note(&format!("{second:?}"));
-            expect = Expect::any();
+            expect = Expect::any(!damage.is_of_format() && !second.is_of_format());
             met.damaged_twice += 1;
         }
         self.examine_and_open(&written, &damage, expect, met).await

@@ -6,18 +6,19 @@ use wire::Offset;
 
 use super::{
     at,
-    lost_and_found::{free_path, set_aside},
+    lost_and_found::{free_path, keep_copy, set_aside},
 };
 use crate::{
     file::{
         checkpoint::{self, CheckpointWriter},
         files::{Files, copy_file},
-        frames::Survey,
+        frames::{Survey, each_frame},
         hot::Hot,
         open_error::OpenError,
         reader::Reader,
         record::Salt,
         recovery::Recovery,
+        segment::SegmentHeader,
         stream::Stream,
         wal::{Slot, write_zeros},
     },
@@ -31,7 +32,7 @@ pub(super) fn cut(
     path: &Path,
     offset: u64,
 ) -> Result<Vec<String>, OpenError> {
-    let Survey { segments, headless, .. } = recovery.survey()?;
+    let Survey { segments, .. } = recovery.survey()?;
     let is_damaged = |slot: &Slot| files.layout.slot(slot.number) == path;
     let damaged = segments.iter().position(|(_, slot)| is_damaged(slot));
     let mut done = Vec::new();
@@ -45,11 +46,25 @@ pub(super) fn cut(
         };
         done.push(told.map_err(at(&path))?);
     }
-    for slot in headless.iter().filter(|slot| is_damaged(slot)) {
-        let name = format!("slot-{}", slot.number);
-        done.push(set_aside(files, path, &name).map_err(at(path))?);
-    }
     Ok(done)
+}
+
+/// Writes the head of a segment again that has lost it: each of its frames tells its number.
+pub(super) fn write_head(files: &Files, recovery: &Recovery) -> Result<Vec<String>, OpenError> {
+    let Survey { segments, headless, .. } = recovery.survey()?;
+    let Some((number, slot)) = recovery.find_headless(&segments, &headless)? else {
+        return Ok(Vec::new());
+    };
+    let path = files.layout.slot(slot.number);
+    let kept = keep_copy(files, &path, &format!("slot-{}", slot.number)).map_err(at(&path))?;
+    let before = segments.iter().find(|(header, _)| header.number + 1 == number);
+    let previous_end = before.map_or(Ok(0), |(header, slot)| {
+        let path = files.layout.slot(slot.number);
+        each_frame(slot, &path, header.number, recovery.salt, |_, _, _| Ok(()))
+    })?;
+    let head = SegmentHeader { number, previous_end }.encode(recovery.salt);
+    slot.file.write_all_at(&head, 0).and_then(|()| slot.file.sync()).map_err(at(&path))?;
+    Ok(vec![kept, format!("the head of {} was written again", path.display())])
 }
 
 /// Copies a file, then overwrites it from here on; what was done, in words.

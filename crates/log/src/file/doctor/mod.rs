@@ -31,8 +31,8 @@ use super::{
 
 /// Findings that are told one by one.
 const FINDINGS_MAX: usize = 1_000;
-/// Kinds of damage that one repair mends.
-const REPAIRS_MAX: usize = 3;
+/// Damages that one repair mends, one after the other.
+const REPAIRS_MAX: usize = 100;
 
 /// What an examination found.
 #[derive(Clone, Debug, Default)]
@@ -142,6 +142,9 @@ pub fn repair(sys: &Sys, dir: &Path) -> Result<Vec<String>, OpenError> {
             Err(OpenError::Damaged { path, what, .. }) if what == recovery::DOUBLE => {
                 done.push(lost_and_found::set_aside(&files, &path, "double").map_err(at(&path))?);
             }
+            Err(OpenError::Damaged { what, .. }) if what == recovery::HEADLESS => {
+                done.extend(cut::write_head(&files, &recovery)?);
+            }
             Err(OpenError::Damaged { path, offset, .. }) if is_segment(&files, &path) => {
                 done.extend(cut::cut(&files, &recovery, &path, offset)?);
                 done.extend(cut::restate(&files, format.salt)?);
@@ -222,6 +225,8 @@ impl Report {
             "run headwater doctor --repair to make it again from packs and segments"
         } else if what == recovery::DOUBLE {
             "run headwater doctor --repair to set the file aside that holds less"
+        } else if what == recovery::HEADLESS {
+            "run headwater doctor --repair to write its head again"
         } else if is_segment(files, path) {
             CUT
         } else {
