@@ -4,7 +4,7 @@
 use std::{fmt, sync::Arc};
 
 use bytes::Bytes;
-use http::{Response, request::Parts};
+use http::{Response, StatusCode, request::Parts};
 use log::Answer;
 use wire::StreamPath;
 
@@ -123,6 +123,11 @@ pub(crate) async fn visit(
     let (head, body) = (head.clone(), body.bytes.clone());
     let visit = Visit { head, body, visitor: Visitor(caller.client), cross_site };
     let response = neighbour.answer(visit).await;
+    match response.status() {
+        StatusCode::INSUFFICIENT_STORAGE => service.is_out_of_room(),
+        StatusCode::CREATED => service.has_stored(),
+        _ => {}
+    }
     Ok(response.map(|bytes| Body {
         audience: Audience::Neighbour,
         ..Body::from(Matter::from(Content::Whole(bytes)))

@@ -157,15 +157,18 @@ impl Service {
     fn note(&self, problem: &Problem) {
         match problem.kind() {
             Kind::Poisoned => self.poisoned.store(true, Ordering::Relaxed),
-            Kind::DiskFull => {
-                if !self.is_full() {
-                    tracing::warn!("there is no room on the disk: writes are refused");
-                }
-                let until = self.sys.clock.elapsed() + DISK_FULL_LASTS;
-                self.full_until.store(millis(until), Ordering::Relaxed);
-            }
+            Kind::DiskFull => self.is_out_of_room(),
             _ => {}
         }
+    }
+
+    /// A write was refused for want of room.
+    pub(crate) fn is_out_of_room(&self) {
+        if !self.is_full() {
+            tracing::warn!("there is no room on the disk: writes are refused");
+        }
+        let until = self.sys.clock.elapsed() + DISK_FULL_LASTS;
+        self.full_until.store(millis(until), Ordering::Relaxed);
     }
 }
 

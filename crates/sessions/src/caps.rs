@@ -15,6 +15,8 @@ pub const WAKE_ROOM_UNIT: usize = 1024;
 const _: () = assert!(WAKE_BODY_BYTES_MAX <= WAKE_ROOM_UNITS * WAKE_ROOM_UNIT);
 /// Seconds after which whoever was refused may come back.
 pub const RETRY_AFTER_SECONDS: u32 = 1;
+/// Seconds after which those come back whom a full disk has refused, as the server itself says.
+pub const DISK_FULL_RETRY_SECONDS: u32 = 10;
 
 /// Bytes of the name of a session.
 pub const SESSION_ID_BYTES_MAX: usize = 64;

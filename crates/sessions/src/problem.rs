@@ -12,7 +12,7 @@ use server::Refusal;
 
 use crate::{
     actions::ActionError,
-    caps::{RETRY_AFTER_SECONDS, WAKE_BODY_BYTES_MAX},
+    caps::{DISK_FULL_RETRY_SECONDS, RETRY_AFTER_SECONDS, WAKE_BODY_BYTES_MAX},
 };
 
 /// Why a request was not served.
@@ -116,6 +116,7 @@ impl Refused {
                 ActionError::IdTaken(_)
                 | ActionError::NotParked { .. }
                 | ActionError::Closed { .. } => StatusCode::CONFLICT,
+                ActionError::DiskFull => StatusCode::INSUFFICIENT_STORAGE,
                 _ => StatusCode::SERVICE_UNAVAILABLE,
             },
         }
@@ -139,6 +140,7 @@ impl Refused {
                 ActionError::NotParked { .. } => ("not-parked", "The call waits for no decision"),
                 ActionError::Closed { .. } => ("session-closed", "The session takes nothing"),
                 ActionError::Busy => ("overloaded", "There is too much to do"),
+                ActionError::DiskFull => ("disk-full", "There is no room on the disk"),
                 _ => ("unavailable", "The log cannot serve now"),
             },
         }
@@ -217,8 +219,13 @@ fn written(
     let headers = response.headers_mut();
     let problem = HeaderValue::from_static("application/problem+json");
     headers.insert(header::CONTENT_TYPE, problem);
-    if status == StatusCode::SERVICE_UNAVAILABLE {
-        headers.insert(header::RETRY_AFTER, RETRY_AFTER_SECONDS.into());
+    let retry = match status {
+        StatusCode::SERVICE_UNAVAILABLE => Some(RETRY_AFTER_SECONDS),
+        StatusCode::INSUFFICIENT_STORAGE => Some(DISK_FULL_RETRY_SECONDS),
+        _ => None,
+    };
+    if let Some(seconds) = retry {
+        headers.insert(header::RETRY_AFTER, seconds.into());
     }
     response
 }

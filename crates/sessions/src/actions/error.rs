@@ -1,6 +1,6 @@
 //! Why an action was not done.
 
-use log::{AppendError, CreateError, HeadError, ReadError};
+use log::{AppendError, CreateError, HeadError, ReadError, Unavailable};
 
 use crate::{
     SessionId,
@@ -55,6 +55,12 @@ pub enum ActionError {
     /// Too much is under way.
     #[error("there is too much to do; come back after a moment")]
     Busy,
+    /// There is no room on the disk of the log.
+    #[error(
+        "there is no room on the server's disk, and nothing was stored; delete sessions, or have \
+         its operator make room, and retry"
+    )]
+    DiskFull,
     /// The log cannot serve now.
     #[error("{0}")]
     Unavailable(String),
@@ -68,7 +74,14 @@ impl ActionError {
     /// Whether the same may succeed later.
     #[must_use]
     pub const fn is_retryable(&self) -> bool {
-        matches!(self, Self::Busy | Self::Unavailable(_))
+        matches!(self, Self::Busy | Self::DiskFull | Self::Unavailable(_))
+    }
+
+    fn unavailable(why: &Unavailable) -> Self {
+        match why {
+            Unavailable::DiskFull(_) => Self::DiskFull,
+            other => Self::Unavailable(other.to_string()),
+        }
     }
 
     pub(super) fn appending(session: &SessionId, error: &AppendError) -> Self {
@@ -77,6 +90,7 @@ impl ActionError {
             AppendError::Gone(_) | AppendError::Closed(_) | AppendError::ContentType(_) => {
                 Self::Closed { session: session.clone(), why: error.to_string() }
             }
+            AppendError::Unavailable(why) => Self::unavailable(why),
             _ => Self::Unavailable(error.to_string()),
         }
     }
@@ -94,6 +108,7 @@ impl ActionError {
             CreateError::Exists(_) | CreateError::Gone(_) => {
                 Self::Closed { session: session.clone(), why: error.to_string() }
             }
+            CreateError::Unavailable(why) => Self::unavailable(why),
             _ => Self::Unavailable(error.to_string()),
         }
     }

@@ -1,8 +1,17 @@
 //! What people say, and stop.
 
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
+
+use log::{Answer, Append, AppendError, Appended, Layer, Log, MemoryLog, Unavailable};
 use serde_json::{Value, json};
 use server::Access;
 use sessions::caps::{ACTION_BODY_BYTES_MAX, TEXT_BYTES_MAX};
+
+use sys::Sys;
+use wire::Address;
 
 use crate::support::{Tokens, World};
 
@@ -160,4 +169,53 @@ async fn a_stop_needs_no_words() {
     assert_eq!(rows[0]["value"].get("generationId"), None);
     assert_eq!(rows[1]["value"]["generationId"], "assistant-4");
     assert_eq!(rows[1]["value"]["reason"], "enough");
+}
+
+#[tokio::test]
+async fn a_full_disk_is_told_as_what_it_is() {
+    let sys = Sys::real();
+    let is_full = Arc::new(AtomicBool::new(false));
+    let log = Filling { log: MemoryLog::new(&sys), is_full: is_full.clone() };
+    let world = World::over(sys, Arc::new(log), Tokens::Given).await;
+    let token = world.token("s", "ada", &[Access::Act]);
+    world.ask("PUT", "/v1/sessions/s", &token, "").await.expect(201);
+
+    is_full.store(true, Ordering::Relaxed);
+    let hi = json!({"id": "m1", "text": "hi"});
+    let refused = world.act("messages", &hi).await.expect(507);
+    assert_eq!(refused.body["code"], "disk-full");
+    assert!(refused.head.contains("retry-after: 10"), "{}", refused.head);
+    refused.says("nothing was stored");
+    world.act("stop", &json!({})).await.expect(507);
+    world.ask("GET", "/readyz", "", "").await.expect(507);
+    world.ask("GET", "/healthz", "", "").await.expect(200);
+
+    is_full.store(false, Ordering::Relaxed);
+    world.act("messages", &hi).await.expect(201);
+    assert_eq!(world.stream().await.len(), 1);
+    world.ask("GET", "/readyz", "", "").await.expect(200);
+}
+
+/// A log whose disk may be full.
+#[derive(Debug)]
+struct Filling {
+    log: MemoryLog,
+    is_full: Arc<AtomicBool>,
+}
+
+impl Layer for Filling {
+    fn behind(&self) -> &dyn Log {
+        &self.log
+    }
+
+    fn append<'a>(
+        &'a self,
+        address: &'a Address,
+        append: Append,
+    ) -> Answer<'a, Result<Appended, AppendError>> {
+        match self.is_full.load(Ordering::Relaxed) {
+            true => Box::pin(async { Err(Unavailable::DiskFull(String::new()).into()) }),
+            false => self.log.append(address, append),
+        }
+    }
 }

@@ -58,7 +58,7 @@ impl World {
         Self::over(self.sys.clone(), self.log.clone(), Tokens::Given).await
     }
 
-    async fn over(sys: Sys, log: Arc<dyn Log>, tokens: Tokens) -> Self {
+    pub(crate) async fn over(sys: Sys, log: Arc<dyn Log>, tokens: Tokens) -> Self {
         let issuer = Arc::new(Issuer::new(&[7; Issuer::SECRET_BYTES]));
         let settings = Settings {
             listen: "127.0.0.1:0".parse().unwrap(),
