@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use log::file::backup;
 use sys::Sys;
 
-use crate::{config::DATA_DIR_DEFAULT, failure::Failure, keys, output};
+use crate::{config::DATA_DIR_DEFAULT, crash_hook::CrashHook, failure::Failure, keys, output};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct BackupArgs {
@@ -19,9 +19,10 @@ pub(crate) struct BackupArgs {
 
 /// Copies the log and the keys, examines the copy, and tells what is in it.
 pub(crate) fn run(args: &BackupArgs) -> Result<(), Failure> {
-    let sys = Sys::real();
-    let done = backup(&sys, &args.data_dir, &args.to).map_err(Failure::refused)?;
-    keys::copy(&sys, &args.data_dir, &args.to)?;
+    let hook = CrashHook::from_environment()?;
+    let sys = Sys { disk: hook.disk(), ..Sys::real() };
+    keys::check(&sys, &args.data_dir)?;
+    let done = backup(&sys, &args.data_dir, &args.to, &[keys::FILE]).map_err(Failure::refused)?;
     let report = &done.report;
     output::line(&format!(
         "{}: {} streams, {} messages, {} bytes written",

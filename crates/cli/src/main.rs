@@ -14,6 +14,7 @@ mod ask;
 mod backup;
 mod chat;
 mod config;
+mod crash_hook;
 mod dev;
 mod doctor;
 mod failure;

@@ -3,13 +3,16 @@
 //! The first test kills a server instead of each of its durable writes, one after the other, while
 //! a story is told to it; then again and again while it recovers. The second does the same on the
 //! way from an append to a woken worker's acknowledgement. The third kills a server fifty times
-//! under load. A killed process loses nothing that the kernel has taken; disks that forget
-//! are the simulator's business.
+//! under load. Others kill `headwater backup` and `keys rotate` at each write beside a server. A
+//! killed process loses nothing that the kernel has taken; disks that forget are the simulator's
+//! business.
 
 #![allow(clippy::disallowed_methods, reason = "processes, and the time they take, are real here")]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 #![allow(clippy::print_stdout, reason = "whoever looks for a failure needs to know where it was")]
 
+#[path = "crash/commands.rs"]
+mod commands;
 #[path = "crash/load.rs"]
 mod load;
 #[path = "crash/model.rs"]

@@ -101,7 +101,7 @@ async fn a_copy_of_a_log_in_use_holds_all_that_was_acknowledged() {
             acknowledged.iter().map(|count| count.load(Ordering::Acquire)).collect();
         let (from, to) = (source.clone(), dir.path().join(format!("copy-{number}")));
         let target = to.clone();
-        let copied = tokio::task::spawn_blocking(move || backup(&Sys::real(), &from, &target));
+        let copied = tokio::task::spawn_blocking(move || backup(&Sys::real(), &from, &target, &[]));
         let copied = copied.await.expect("no panic").expect("it can be copied");
         assert!(copied.report.is_sound(), "{:?}", copied.report);
         let copy = open(&to).await;
@@ -123,12 +123,12 @@ fn nothing_is_copied_over_and_nothing_from_nowhere() {
     let dir = tempfile::tempdir().expect("a scratch directory");
     let (from, to) = (dir.path().join("from"), dir.path().join("to"));
     std::fs::create_dir_all(&from).expect("a directory");
-    let refused = backup(&Sys::real(), &from, &to);
+    let refused = backup(&Sys::real(), &from, &to, &[]);
     assert!(matches!(refused, Err(OpenError::NoLog(_))), "{refused:?}");
     assert!(!to.exists());
     std::fs::write(from.join("FORMAT"), "headwater log, format 1\nsalt 0\n").expect("writable");
     std::fs::create_dir_all(&to).expect("a directory");
     std::fs::write(to.join("mine"), "").expect("writable");
-    let refused = backup(&Sys::real(), &from, &to);
+    let refused = backup(&Sys::real(), &from, &to, &[]);
     assert!(refused.expect_err("it is not empty").to_string().contains("not empty"));
 }

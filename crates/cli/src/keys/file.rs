@@ -6,7 +6,7 @@ use sys::Sys;
 use wake::Keys;
 
 /// The file, beside the log that it belongs to.
-pub(super) const FILE: &str = "keys.json";
+pub(crate) const FILE: &str = "keys.json";
 /// While it is written.
 const UNFINISHED: &str = "keys.json.unfinished";
 /// Held by whoever replaces the keys.
@@ -54,7 +54,7 @@ pub(super) fn rotate(sys: &Sys, dir: &Path) -> io::Result<Keys> {
 }
 
 /// Replaces the file as a whole: a crash leaves the old one or the new one.
-pub(super) fn store(sys: &Sys, dir: &Path, keys: &Keys) -> io::Result<()> {
+fn store(sys: &Sys, dir: &Path, keys: &Keys) -> io::Result<()> {
     let unfinished = dir.join(UNFINISHED);
     match sys.disk.remove(&unfinished) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),

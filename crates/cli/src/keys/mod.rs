@@ -13,7 +13,8 @@ use sys::Sys;
 use wake::Keys;
 use wire::Timestamp;
 
-use crate::{config::DATA_DIR_DEFAULT, failure::Failure, output};
+pub(crate) use self::file::FILE;
+use crate::{config::DATA_DIR_DEFAULT, crash_hook::CrashHook, failure::Failure, output};
 
 const ROTATE_NOTES: &str = "\
 A server that runs takes the new key at the next SIGHUP (kill -HUP PID), one that does not when it
@@ -43,7 +44,8 @@ enum Verb {
 
 /// Does what was asked, and tells which keys there are then.
 pub(crate) fn run(args: &KeysArgs) -> Result<(), Failure> {
-    let (sys, dir) = (Sys::real(), &args.data_dir);
+    let hook = CrashHook::from_environment()?;
+    let (sys, dir) = (Sys { disk: hook.disk(), ..Sys::real() }, &args.data_dir);
     let keys = match args.verb {
         Verb::List => file::load(&sys, dir),
         Verb::Rotate => file::rotate(&sys, dir),
@@ -73,18 +75,14 @@ pub(crate) async fn load(sys: &Sys, dir: &Path) -> Result<Arc<Keys>, Failure> {
 
 /// The file of keys, if it is there and keeps a server from starting.
 pub(crate) fn unreadable(sys: &Sys, dir: &Path) -> Option<PathBuf> {
-    match file::load(sys, dir) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Some(dir.join(file::FILE)),
-        _ => None,
-    }
+    check(sys, dir).is_err().then(|| dir.join(FILE))
 }
 
-/// Copies the keys of a data directory, if it has any, to another one that has none.
-pub(crate) fn copy(sys: &Sys, from: &Path, to: &Path) -> Result<(), Failure> {
-    match file::load(sys, from) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        Err(error) => Err(about(from, &error)),
-        Ok(keys) => file::store(sys, to, &keys).map_err(|error| about(to, &error)),
+/// Refuses keys that cannot be read; a data directory may have none.
+pub(crate) fn check(sys: &Sys, dir: &Path) -> Result<(), Failure> {
+    match file::load(sys, dir) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(about(dir, &error)),
+        _ => Ok(()),
     }
 }
 
@@ -99,7 +97,7 @@ async fn in_background(
 }
 
 fn about(dir: &Path, error: &io::Error) -> Failure {
-    let path = dir.join(file::FILE);
+    let path = dir.join(FILE);
     match error.kind() {
         io::ErrorKind::NotFound => {
             Failure::about(path.display(), "there are no keys; a server makes them when it starts")

@@ -1,6 +1,5 @@
 //! `headwater serve`: an engine, a server in front of it, and a quiet end for both.
 
-mod crash_hook;
 mod descriptors;
 mod logging;
 mod signals;
@@ -12,12 +11,13 @@ use server::{BindError, Server};
 use sys::Sys;
 use tokio::runtime::{Builder, Runtime};
 
-use self::{crash_hook::CrashHook, signals::Signals};
+use self::signals::Signals;
 pub(crate) use self::{
     descriptors::fit as fit_descriptors, logging::start as start_logging, store::Store,
 };
 use crate::{
     config::{Config, Flags, Sources},
+    crash_hook::CrashHook,
     failure::Failure,
 };
 

@@ -3,9 +3,12 @@
 use std::{
     ffi::OsStr,
     io::Write,
+    os::unix::process::ExitStatusExt,
     path::Path,
     process::{Command, Stdio},
 };
+
+use rustix::process::Signal;
 
 /// A command line in the making.
 #[derive(Debug)]
@@ -66,7 +69,12 @@ impl Program {
         self
     }
 
-    pub(crate) fn run(mut self) -> Output {
+    pub(crate) fn run(self) -> Output {
+        self.run_deadly().expect("not killed")
+    }
+
+    /// The same, for a command that may be killed; none if it was.
+    pub(crate) fn run_deadly(mut self) -> Option<Output> {
         self.command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = self.command.spawn().expect("the program was built for this test");
         let mut stdin = child.stdin.take().expect("piped");
@@ -74,11 +82,14 @@ impl Program {
         let _ = stdin.write_all(&self.stdin);
         drop(stdin);
         let output = child.wait_with_output().unwrap();
-        Output {
+        if output.status.signal() == Some(Signal::KILL.as_raw()) {
+            return None;
+        }
+        Some(Output {
             stdout: String::from_utf8(output.stdout).unwrap(),
             stderr: String::from_utf8(output.stderr).unwrap(),
-            code: output.status.code().expect("not killed"),
-        }
+            code: output.status.code().expect("no other signal"),
+        })
     }
 }
 

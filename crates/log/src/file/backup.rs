@@ -40,10 +40,12 @@ pub struct Backup {
 }
 
 /// Copies the log in `from`, which may be in use, to the new directory `to`, and examines the copy.
+/// Files of these names that stand `beside` the log are copied with it. A copy that was cut off is
+/// no log: what makes it one is written last.
 ///
 /// # Errors
 /// If `from` holds no log or is damaged, or `to` is not empty or cannot be written.
-pub fn backup(sys: &Sys, from: &Path, to: &Path) -> Result<Backup, OpenError> {
+pub fn backup(sys: &Sys, from: &Path, to: &Path, beside: &[&str]) -> Result<Backup, OpenError> {
     let source = Layout::new(from);
     let found = format::read(sys.disk.as_ref(), &source)?;
     let salt = found.ok_or_else(|| OpenError::NoLog(from.to_owned()))?.salt;
@@ -58,6 +60,7 @@ pub fn backup(sys: &Sys, from: &Path, to: &Path) -> Result<Backup, OpenError> {
     };
     for attempts in 1..=ATTEMPTS_MAX {
         if copy.attempt()? == Outcome::Done {
+            beside.iter().try_for_each(|name| copy.copy_beside(name))?;
             copy.finish()?;
             let report = doctor::examine(sys, to)?;
             return Ok(Backup { report, attempts, bytes: copy.bytes });
@@ -219,6 +222,18 @@ impl Copy {
         Ok(true)
     }
 
+    /// Copies a file that stands beside the log, if there is one.
+    fn copy_beside(&mut self, name: &str) -> Result<(), OpenError> {
+        let (from, to) =
+            (self.source.layout.root().join(name), self.target.layout.root().join(name));
+        let file = match self.source.disk.open(&from) {
+            Err(error) if is_gone(&error) => return Ok(()),
+            file => file.map_err(at(&from))?,
+        };
+        self.bytes += copy_file(self.target.disk.as_ref(), file.as_ref(), &to).map_err(at(&to))?;
+        Ok(())
+    }
+
     /// True if the segments do not follow each other, although nothing moves.
     fn is_damaged(&mut self, through: u32) -> Result<bool, OpenError> {
         let before: Vec<u32> = numbers(&frames::survey(&self.source, self.salt, through)?.segments);
@@ -240,7 +255,11 @@ impl Copy {
             );
         }
         let root = layout.root();
-        format::write(self.target.disk.as_ref(), layout, self.salt).map_err(at(root))
+        format::write(self.target.disk.as_ref(), layout, self.salt).map_err(at(root))?;
+        // The name of the copy itself. A path without a parent is relative to where we are.
+        let parent = root.parent().filter(|path| !path.as_os_str().is_empty());
+        let parent = parent.unwrap_or_else(|| Path::new("."));
+        self.target.disk.sync_dir(parent).map_err(at(parent))
     }
 }
 

@@ -64,7 +64,7 @@ pub struct BadKillPoint(pub String);
 
 impl fmt::Display for BadKillPoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?} is no write to die at; use a number, perhaps with :torn after it", self.0)
+        write!(f, "{:?} is no write to die at; use 17 or 17:torn", self.0)
     }
 }
 
@@ -78,8 +78,8 @@ impl FromStr for KillPoint {
             Some(number) => (number, KillMode::Torn),
             None => (text, KillMode::Before),
         };
-        let at = number.parse().map_err(|_| BadKillPoint(text.to_owned()))?;
-        Ok(Self { at, mode })
+        let at = number.parse().ok().filter(|at| *at > 0);
+        Ok(Self { at: at.ok_or_else(|| BadKillPoint(text.to_owned()))?, mode })
     }
 }
 
@@ -127,7 +127,7 @@ mod tests {
         for text in ["1", "12:torn"] {
             assert_eq!(text.parse::<KillPoint>().unwrap().to_string(), text);
         }
-        for bad in ["", "torn", "x:torn", "1torn"] {
+        for bad in ["", "0", "-1", "torn", "1:", "1:half", "x:torn", "1:torn:torn", "1torn"] {
             bad.parse::<KillPoint>().unwrap_err();
         }
     }
