@@ -67,7 +67,7 @@ pub(crate) async fn receive_at_most(
     let received = arrive(service, account, body, share, announced, bound).await?;
     match encoding {
         Encoding::Identity => Ok(received),
-        Encoding::Gzip => Box::pin(encoding::decode(service, received, bound)).await,
+        Encoding::Gzip => Box::pin(encoding::decode(service, account, received, bound)).await,
     }
 }
 

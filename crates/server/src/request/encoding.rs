@@ -1,13 +1,13 @@
 //! Encodings of request bodies: gzip is undone, within bounds, and everything else refused.
 
-use std::io::Read as _;
+use std::{io::Read as _, sync::Arc};
 
 use bytes::Bytes;
 use flate2::read::MultiGzDecoder;
 use http::{HeaderMap, header};
 
 use crate::{
-    caps::{DECODED_BYTES_FREE, DECODED_RATIO_MAX},
+    caps::{DECODED_BYTES_FREE, DECODED_RATIO_MAX, LARGE_BODY_BYTES, LARGE_BODY_ROOM},
     names,
     problem::{Kind, Problem},
     request::{
@@ -15,6 +15,7 @@ use crate::{
         single,
     },
     service::Service,
+    shares::Account,
 };
 
 /// Bytes that are decoded at a time.
@@ -50,13 +51,20 @@ impl Encoding {
 /// Undoes gzip. What comes out is bounded and counted like a body that was sent as it is.
 pub(super) async fn decode(
     service: &Service,
+    account: &Arc<Account>,
     received: Received,
     bound: Bound,
 ) -> Result<Received, Problem> {
     let decoded = if received.bytes.len() <= INLINE_BYTES_MAX {
         gunzip(received, bound)
     } else {
-        service.sys.spawn.blocking(move || gunzip(received, bound)).await
+        // Threads that decode are threads that read, and other clients need some.
+        let turn = account.coding_turn().await;
+        let decoding = move || {
+            let _turn = turn;
+            gunzip(received, bound)
+        };
+        service.sys.spawn.blocking(decoding).await
     };
     match decoded {
         Ok(received) => Ok(received),
@@ -76,7 +84,7 @@ fn gunzip(received: Received, bound: Bound) -> Result<Received, Undecoded> {
     let Received { bytes, mut share } = received;
     let unpacked_max = (bytes.len() * DECODED_RATIO_MAX).max(DECODED_BYTES_FREE);
     let mut decoder = MultiGzDecoder::new(bytes.as_ref());
-    let mut decoded = Vec::new();
+    let (mut decoded, mut counted) = (Vec::new(), 0);
     let mut step = [0; STEP_BYTES];
     loop {
         let read = decoder.read(&mut step).map_err(|error| {
@@ -95,9 +103,24 @@ fn gunzip(received: Received, bound: Bound) -> Result<Received, Undecoded> {
             );
             return Err(Undecoded::Bad(Problem::new(Kind::TooLarge, detail)));
         }
-        if !share.grow(read) {
+        let room = room_for(decoded.len() + read, decoded.capacity());
+        decoded.reserve_exact(room - decoded.len());
+        // Of the room of a large body only what is written to is there.
+        let held = if room < LARGE_BODY_ROOM { room } else { decoded.len() + read };
+        if held > counted && !share.grow(held - counted) {
             return Err(Undecoded::TooMuch);
         }
+        counted = counted.max(held);
         decoded.extend_from_slice(&step[..read]);
+    }
+}
+
+/// The room that so many bytes get, where there is this much: twice as much as there was, until
+/// they are so many that a block of their own is cheaper.
+fn room_for(bytes: usize, room: usize) -> usize {
+    match bytes {
+        _ if bytes <= room => room,
+        LARGE_BODY_BYTES.. => bytes.max(LARGE_BODY_ROOM),
+        _ => bytes.max(2 * room),
     }
 }
