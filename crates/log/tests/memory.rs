@@ -111,7 +111,7 @@ async fn the_idlest_producer_leaves_and_no_other() {
     // It comes back as one that is unknown.
     let gap = append(nth_from(IDLEST, 1)).await;
     assert!(
-        matches!(&gap, Err(AppendError::ProducerGap(gap)) if gap.expected == ProducerSeq::FIRST),
+        matches!(&gap, Err(AppendError::Gap(gap)) if gap.expected == ProducerSeq::FIRST),
         "{gap:?}"
     );
     // All others, the newcomer and the next idle one too, are known.

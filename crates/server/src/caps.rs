@@ -20,9 +20,10 @@ pub(crate) const LARGE_BODY_ROOM: usize = 33 * 1024 * 1024;
 /// Reads of one client at a time. Nothing tells how large the next message is before it is read, so
 /// this many of the largest may be in memory before they are counted; others wait their turn.
 pub(crate) const READS_MAX: usize = 4;
-/// Bodies of one client that are compressed or decompressed at a time. That takes threads which cold
-/// reads need, too, and the processor for longer than anything else that a request may ask for.
-pub(crate) const CODINGS_MAX: usize = 2;
+/// Of one client at a time: bodies that are compressed or decompressed, and large ones that are
+/// split and stored. Each takes a thread that cold reads need, or keeps the writes behind it waiting,
+/// for longer than anything else that a request may ask for.
+pub(crate) const HEAVY_MAX: usize = 2;
 /// Watchers of a log that the process keeps for itself: wakes, feeds and fleets find a place
 /// whatever clients hold.
 const WATCHERS_KEPT: usize = log::WATCHERS_MAX / 2;

@@ -62,7 +62,7 @@ async fn compressed(call: &Call<'_>, content: &Content) -> Option<Bytes> {
 
 /// Threads that compress are threads that read, and other clients need some.
 async fn gzip_elsewhere(call: &Call<'_>, content: Content) -> Option<Bytes> {
-    let turn = call.account.coding_turn().await;
+    let turn = call.account.heavy_turn().await;
     let compressing = move || {
         let _turn = turn;
         gzip(content)

@@ -19,7 +19,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};
 
 use crate::{
     Limits,
-    caps::{CODINGS_MAX, READS_MAX, WATCHERS_MAX},
+    caps::{HEAVY_MAX, READS_MAX, WATCHERS_MAX},
 };
 
 /// What is shared.
@@ -66,8 +66,8 @@ pub(crate) struct Account {
     held: [AtomicUsize; RESOURCES],
     /// A permit for each read under way whose size is not known yet.
     reads: Semaphore,
-    /// A permit for each body that is packed or unpacked.
-    codings: Arc<Semaphore>,
+    /// A permit for each body that takes long to do something with.
+    heavy: Arc<Semaphore>,
 }
 
 /// A part of a resource, given back when dropped.
@@ -129,7 +129,7 @@ impl Shares {
             key: key.clone(),
             held: Default::default(),
             reads: Semaphore::new(READS_MAX),
-            codings: Arc::new(Semaphore::new(CODINGS_MAX)),
+            heavy: Arc::new(Semaphore::new(HEAVY_MAX)),
         });
         accounts.insert(key, Arc::downgrade(&account));
         account
@@ -146,10 +146,10 @@ impl Account {
         self.reads.acquire().await.expect("it is never closed")
     }
 
-    /// Waits until fewer bodies of this client are packed and unpacked than may be. The permit
-    /// belongs to the work, which goes on when the client leaves.
-    pub(crate) async fn coding_turn(&self) -> OwnedSemaphorePermit {
-        self.codings.clone().acquire_owned().await.expect("it is never closed")
+    /// Waits until fewer bodies of this client take long than may at a time. The permit belongs to
+    /// the work, which goes on when the client leaves.
+    pub(crate) async fn heavy_turn(&self) -> OwnedSemaphorePermit {
+        self.heavy.clone().acquire_owned().await.expect("it is never closed")
     }
 
     /// None if the client holds its part already.

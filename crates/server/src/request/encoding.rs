@@ -1,6 +1,6 @@
 //! Encodings of request bodies: gzip is undone, within bounds, and everything else refused.
 
-use std::{io::Read as _, sync::Arc};
+use std::io::Read as _;
 
 use bytes::Bytes;
 use flate2::read::MultiGzDecoder;
@@ -15,14 +15,13 @@ use crate::{
         single,
     },
     service::Service,
-    shares::Account,
 };
 
 /// Bytes that are decoded at a time.
 const STEP_BYTES: usize = 16 * 1024;
 /// Up to this size, a body is decoded where it arrived; a larger one would hold up other
 /// connections of the thread.
-const INLINE_BYTES_MAX: usize = 1024;
+pub(super) const INLINE_BYTES_MAX: usize = 1024;
 
 /// What was done to a body before it was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,20 +50,14 @@ impl Encoding {
 /// Undoes gzip. What comes out is bounded and counted like a body that was sent as it is.
 pub(super) async fn decode(
     service: &Service,
-    account: &Arc<Account>,
     received: Received,
     bound: Bound,
 ) -> Result<Received, Problem> {
     let decoded = if received.bytes.len() <= INLINE_BYTES_MAX {
         gunzip(received, bound)
     } else {
-        // Threads that decode are threads that read, and other clients need some.
-        let turn = account.coding_turn().await;
-        let decoding = move || {
-            let _turn = turn;
-            gunzip(received, bound)
-        };
-        service.sys.spawn.blocking(decoding).await
+        // It has its turn: threads that decode are threads that read, and other clients need some.
+        service.sys.spawn.blocking(move || gunzip(received, bound)).await
     };
     match decoded {
         Ok(received) => Ok(received),
@@ -81,7 +74,7 @@ enum Undecoded {
 }
 
 fn gunzip(received: Received, bound: Bound) -> Result<Received, Undecoded> {
-    let Received { bytes, mut share } = received;
+    let Received { bytes, mut share, turn } = received;
     let unpacked_max = (bytes.len() * DECODED_RATIO_MAX).max(DECODED_BYTES_FREE);
     let mut decoder = MultiGzDecoder::new(bytes.as_ref());
     let (mut decoded, mut counted) = (Vec::new(), 0);
@@ -92,7 +85,7 @@ fn gunzip(received: Received, bound: Bound) -> Result<Received, Undecoded> {
             Undecoded::Bad(Problem::bad_request(detail))
         })?;
         if read == 0 {
-            return Ok(Received { bytes: Bytes::from(decoded), share });
+            return Ok(Received { bytes: Bytes::from(decoded), share, turn });
         }
         if decoded.len() + read > bound.bytes_max {
             return Err(Undecoded::Bad(bound.exceeded()));
