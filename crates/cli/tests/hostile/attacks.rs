@@ -4,7 +4,7 @@ use std::{future::Future, io::Write as _, net::SocketAddr, pin::Pin, sync::Arc, 
 
 use sys::Sys;
 use tokio::{
-    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    io::AsyncWriteExt as _,
     net::{TcpSocket, TcpStream},
     task::JoinSet,
 };
