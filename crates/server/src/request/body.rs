@@ -197,7 +197,7 @@ async fn within_a_turn<F: Future>(mut future: Pin<&mut F>) -> Option<F::Output> 
 #[derive(Clone, Copy)]
 pub(super) struct Bound {
     pub(super) bytes_max: usize,
-    advice: &'static str,
+    pub(super) advice: &'static str,
 }
 
 impl Bound {

@@ -6,6 +6,8 @@ use bytes::Bytes;
 use flate2::read::MultiGzDecoder;
 use http::{HeaderMap, header};
 
+#[cfg(fuzzing)]
+use crate::shares::Share;
 use crate::{
     caps::{DECODED_BYTES_FREE, DECODED_RATIO_MAX, LARGE_BODY_BYTES, LARGE_BODY_ROOM},
     names,
@@ -64,6 +66,14 @@ pub(super) async fn decode(
         Err(Undecoded::Bad(problem)) => Err(problem),
         Err(Undecoded::TooMuch) => Err(service.shed(IN_FLIGHT)),
     }
+}
+
+/// What a body comes to; none if it is refused.
+#[cfg(fuzzing)]
+pub(crate) fn unpacked(share: Share, bytes: Bytes, bytes_max: usize) -> Option<Bytes> {
+    let bound = Bound { bytes_max, advice: "" };
+    let received = Received { bytes, share, turn: None };
+    gunzip(received, bound).ok().map(|received| received.bytes)
 }
 
 /// Why a body was not decoded.
