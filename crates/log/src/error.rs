@@ -156,6 +156,9 @@ pub enum Unavailable {
     /// There is no space left; nothing was stored.
     #[error("there is no room on the disk; free some and retry: {0}")]
     DiskFull(String),
+    /// The disk gave no file to store more in, though it may have room; nothing was stored.
+    #[error("the disk gave no file to write to, and not for want of room: {0}")]
+    NoFile(String),
     /// The log is being closed.
     #[error("the log is closing; retry when it is back")]
     Closing,
@@ -423,7 +426,14 @@ impl Unavailable {
     /// True if waiting helps: a poisoned log needs a restart first.
     #[must_use]
     pub fn is_retryable(&self) -> bool {
-        matches!(self, Self::Overloaded | Self::DiskFull(_) | Self::Closing | Self::Unreachable(_))
+        matches!(
+            self,
+            Self::Overloaded
+                | Self::DiskFull(_)
+                | Self::NoFile(_)
+                | Self::Closing
+                | Self::Unreachable(_)
+        )
     }
 
     /// True if what was asked may have happened.

@@ -47,4 +47,4 @@ pub use ops::{
     Append, Appended, Capabilities, Chunk, Closing, Create, Created, Delete, Fork, Freshness, Head,
     Incarnation, Lifetime, List, Listed, Outcome, Page, ProducerState,
 };
-pub use watch::{Hints, Moved, Watch};
+pub use watch::{Hints, Moved, WATCHERS_MAX, Watch};

@@ -17,8 +17,8 @@ use crate::{Incarnation, WatchError};
 
 /// Hints that one watcher may lag behind before it must resync.
 const HINTS_MAX: usize = 1024;
-/// Watchers of one log.
-const WATCHERS_MAX: usize = 4096;
+/// Watchers of one log. Who serves it to others keeps some of them for itself.
+pub const WATCHERS_MAX: usize = 4096;
 
 /// A hint.
 #[derive(Clone, Debug, PartialEq, Eq)]

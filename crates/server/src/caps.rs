@@ -20,6 +20,15 @@ pub(crate) const LARGE_BODY_ROOM: usize = 33 * 1024 * 1024;
 /// Reads of one client at a time. Nothing tells how large the next message is before it is read, so
 /// this many of the largest may be in memory before they are counted; others wait their turn.
 pub(crate) const READS_MAX: usize = 4;
+/// Of one client at a time: bodies that are compressed or decompressed, and large ones that are
+/// split and stored. Each takes a thread that cold reads need, or keeps the writes behind it waiting,
+/// for longer than anything else that a request may ask for.
+pub(crate) const HEAVY_MAX: usize = 2;
+/// Watchers of a log that the process keeps for itself: wakes, feeds and fleets find a place
+/// whatever clients hold.
+const WATCHERS_KEPT: usize = log::WATCHERS_MAX / 2;
+/// Watchers that all clients have together.
+pub(crate) const WATCHERS_MAX: usize = log::WATCHERS_MAX - WATCHERS_KEPT;
 /// Bytes of a request's head that are not counted, because every connection has room for them.
 pub(crate) const HEAD_BYTES_FREE: usize = 4 * 1024;
 /// Requests that one HTTP/2 connection may have under way.
@@ -46,3 +55,8 @@ pub(crate) const DISK_FULL_RETRY: Duration = Duration::from_secs(10);
 pub(crate) const DISK_FULL_LASTS: Duration = Duration::from_secs(30);
 /// How long a producer is asked to wait whom a stream has no room to remember.
 pub(crate) const PRODUCERS_RETRY: Duration = Duration::from_secs(60);
+
+/// Room to make at once for so many bytes that are held for a while.
+pub(crate) const fn room(bytes: usize) -> usize {
+    if bytes < LARGE_BODY_BYTES || bytes > LARGE_BODY_ROOM { bytes } else { LARGE_BODY_ROOM }
+}

@@ -55,9 +55,19 @@ async fn compressed(call: &Call<'_>, content: &Content) -> Option<Bytes> {
         gzip(content)
     } else {
         // Boxed, because hardly any answer comes this way and all would carry the room for it.
-        Box::pin(call.service.sys.spawn.blocking(move || gzip(content))).await
+        Box::pin(gzip_elsewhere(call, content)).await
     };
     smaller.filter(|smaller| smaller.len() < len)
+}
+
+/// Threads that compress are threads that read, and other clients need some.
+async fn gzip_elsewhere(call: &Call<'_>, content: Content) -> Option<Bytes> {
+    let turn = call.account.heavy_turn().await;
+    let compressing = move || {
+        let _turn = turn;
+        gzip(content)
+    };
+    call.service.sys.spawn.blocking(compressing).await
 }
 
 fn gzip(content: Content) -> Option<Bytes> {

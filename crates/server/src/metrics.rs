@@ -91,6 +91,7 @@ impl Metrics {
             line(&mut text, format_args!("# TYPE {name} {kind}\n{name} {}", get(value)));
         }
         let rows = [
+            ("headwater_http_requests", Resource::Requests),
             ("headwater_http_incoming_bytes", Resource::Incoming),
             ("headwater_http_outgoing_bytes", Resource::Outgoing),
         ];

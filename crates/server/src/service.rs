@@ -70,7 +70,7 @@ pub(crate) async fn answer(
     let caller = Caller::of(service, peer, head);
     let account = caller.account.clone();
     // Pages under another name are told nothing that pages may read.
-    let host = service.guard.check_host(head);
+    let host = service.guard.check_host(head, &caller.client);
     let is_called_so = host.is_ok();
     // Before anything is done: what was stored must not be refused for want of room to say so.
     let request = account.take(Resource::Requests, 1);

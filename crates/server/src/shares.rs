@@ -15,9 +15,12 @@ use std::{
 };
 
 use parking_lot::Mutex;
-use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};
 
-use crate::{Limits, caps::READS_MAX};
+use crate::{
+    Limits,
+    caps::{HEAVY_MAX, READS_MAX, WATCHERS_MAX},
+};
 
 /// What is shared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,9 +34,11 @@ pub(crate) enum Resource {
     /// Answers that wait for what comes.
     LiveReaders,
     Connections,
+    /// Watchers of the log, besides those of the process itself.
+    Watchers,
 }
 
-const RESOURCES: usize = 5;
+const RESOURCES: usize = 6;
 
 /// Whom amounts are counted for.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -61,6 +66,8 @@ pub(crate) struct Account {
     held: [AtomicUsize; RESOURCES],
     /// A permit for each read under way whose size is not known yet.
     reads: Semaphore,
+    /// A permit for each body that takes long to do something with.
+    heavy: Arc<Semaphore>,
 }
 
 /// A part of a resource, given back when dropped.
@@ -92,6 +99,7 @@ impl Shares {
             Resource::Outgoing => limits.outgoing_bytes_max,
             Resource::LiveReaders => limits.live_readers_max,
             Resource::Connections => limits.connections_max,
+            Resource::Watchers => WATCHERS_MAX,
         };
         let all = [
             Resource::Requests,
@@ -99,6 +107,7 @@ impl Shares {
             Resource::Outgoing,
             Resource::LiveReaders,
             Resource::Connections,
+            Resource::Watchers,
         ];
         let total = all.map(|resource| of(resource).min(isize::MAX as usize));
         Arc::new(Self { total, free: total.map(AtomicUsize::new), accounts: Mutex::default() })
@@ -120,6 +129,7 @@ impl Shares {
             key: key.clone(),
             held: Default::default(),
             reads: Semaphore::new(READS_MAX),
+            heavy: Arc::new(Semaphore::new(HEAVY_MAX)),
         });
         accounts.insert(key, Arc::downgrade(&account));
         account
@@ -134,6 +144,12 @@ impl Account {
     /// Waits until fewer reads of this client are under way than may be.
     pub(crate) async fn read_turn(&self) -> SemaphorePermit<'_> {
         self.reads.acquire().await.expect("it is never closed")
+    }
+
+    /// Waits until fewer bodies of this client take long than may at a time. The permit belongs to
+    /// the work, which goes on when the client leaves.
+    pub(crate) async fn heavy_turn(&self) -> OwnedSemaphorePermit {
+        self.heavy.clone().acquire_owned().await.expect("it is never closed")
     }
 
     /// None if the client holds its part already.

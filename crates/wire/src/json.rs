@@ -3,7 +3,10 @@
 use bytes::{BufMut, Bytes, BytesMut};
 use serde_json::value::RawValue;
 
-use crate::{BadMessages, Messages, caps::JSON_DEPTH_MAX};
+use crate::{
+    BadMessages, Messages,
+    caps::{APPEND_MESSAGES_MAX, JSON_DEPTH_MAX},
+};
 
 /// A body that JSON mode refuses.
 #[derive(Debug, thiserror::Error)]
@@ -33,8 +36,12 @@ pub enum BadJson {
 /// # Errors
 /// If the body is not one JSON value, or its messages are too many, too large or too deep.
 pub fn split(body: &Bytes) -> Result<Messages, BadJson> {
-    check_depth(body)?;
+    let commas = survey(body)?;
     if body.trim_ascii_start().first() == Some(&b'[') {
+        // Before a place is made for each of them: a place takes more than a small element does.
+        if commas >= APPEND_MESSAGES_MAX {
+            return Err(BadMessages::TooMany.into());
+        }
         let elements: Vec<&RawValue> = serde_json::from_slice(body)?;
         return Ok(Messages::copied(elements.iter().map(|raw| raw.get().as_bytes()))?);
     }
@@ -47,7 +54,7 @@ pub fn split(body: &Bytes) -> Result<Messages, BadJson> {
 /// # Errors
 /// If it is none, or nests too deep.
 pub fn check(message: &[u8]) -> Result<(), BadJson> {
-    check_depth(message)?;
+    survey(message)?;
     let value: &RawValue = serde_json::from_slice(message)?;
     if value.get().len() == message.len() { Ok(()) } else { Err(BadJson::Surrounded) }
 }
@@ -69,9 +76,10 @@ pub fn join<'a>(runs: impl IntoIterator<Item = &'a Messages, IntoIter: Clone>) -
     array.freeze()
 }
 
-/// Counts brackets outside strings. Anything but valid JSON is caught by the parser afterwards.
-fn check_depth(body: &[u8]) -> Result<(), BadJson> {
-    let (mut depth, mut in_string, mut escaped) = (0usize, false, false);
+/// Looks at what stands outside strings: refuses brackets that nest too deep, and counts the commas
+/// of the outermost ones. Anything but valid JSON is caught by the parser afterwards.
+fn survey(body: &[u8]) -> Result<usize, BadJson> {
+    let (mut depth, mut commas, mut in_string, mut escaped) = (0usize, 0, false, false);
     for byte in body {
         match byte {
             _ if escaped => escaped = false,
@@ -85,10 +93,11 @@ fn check_depth(body: &[u8]) -> Result<(), BadJson> {
                 }
             }
             b']' | b'}' => depth = depth.saturating_sub(1),
+            b',' if depth == 1 => commas += 1,
             _ => {}
         }
     }
-    Ok(())
+    Ok(commas)
 }
 
 #[cfg(test)]
@@ -122,6 +131,26 @@ mod tests {
         assert!(split(&Bytes::from_static(b"\"\xff\"")).is_err());
         let deep = "[".repeat(200) + &"]".repeat(200);
         assert!(matches!(split(&deep.into()), Err(BadJson::TooDeep)));
+    }
+
+    #[test]
+    fn an_array_has_at_most_as_many_elements_as_an_append() {
+        let array = |count: usize| Bytes::from(format!("[0{}]", ",0".repeat(count - 1)));
+        assert_eq!(split(&array(APPEND_MESSAGES_MAX)).unwrap().len(), APPEND_MESSAGES_MAX);
+        let refused = split(&array(APPEND_MESSAGES_MAX + 1));
+        assert!(matches!(refused, Err(BadJson::Messages(BadMessages::TooMany))), "{refused:?}");
+        // What is within one message is none of its business.
+        for (open, close) in [('[', ']'), ('{', '}')] {
+            let inner = match open {
+                '[' => vec!["0"; APPEND_MESSAGES_MAX + 1].join(","),
+                _ => vec!["\"a\":0"; APPEND_MESSAGES_MAX + 1].join(","),
+            };
+            let one = format!("{open}{inner}{close}");
+            assert_eq!(split(&format!("[{one}]").into()).unwrap().len(), 1);
+            assert!(open == '[' || split(&one.into()).unwrap().len() == 1);
+        }
+        let text = format!("[\"{}\"]", ",".repeat(APPEND_MESSAGES_MAX));
+        assert_eq!(split(&text.into()).unwrap().len(), 1);
     }
 
     proptest! {

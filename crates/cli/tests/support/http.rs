@@ -47,7 +47,16 @@ impl Client {
 
     /// Asks about the stream at `path`, which may carry a query.
     pub(crate) fn ask(&self, method: Method, path: &str) -> Asking<'_> {
-        let url = format!("http://{}/v1/stream/{path}", self.address);
+        self.ask_at(method, &format!("/v1/stream/{path}"))
+    }
+
+    /// What stands at a path of the server.
+    pub(crate) async fn get(&self, target: &str) -> Result<Answer, Died> {
+        self.ask_at(Method::GET, target).send().await
+    }
+
+    fn ask_at(&self, method: Method, target: &str) -> Asking<'_> {
+        let url = format!("http://{}{target}", self.address);
         let request = Request::builder().method(method).uri(url);
         Asking { client: self, request, body: Bytes::new() }
     }

@@ -1,7 +1,7 @@
 //! The program, run to its end as a person at a shell would.
 
 use std::{
-    ffi::OsStr,
+    ffi::{OsStr, OsString},
     io::Write,
     os::unix::process::ExitStatusExt,
     path::Path,
@@ -36,6 +36,13 @@ pub(crate) fn command_within(dir: &Path, first: &str) -> Command {
     let script = format!("{first} && exec \"$0\" \"$@\"");
     shell.args(["-c", &script, env!("CARGO_BIN_EXE_headwater")]);
     prepared(dir, shell)
+}
+
+/// The same, started by a program with these arguments, which becomes it.
+pub(crate) fn command_by(dir: &Path, program: &[OsString]) -> Command {
+    let mut command = Command::new(&program[0]);
+    command.args(&program[1..]).arg(env!("CARGO_BIN_EXE_headwater"));
+    prepared(dir, command)
 }
 
 fn prepared(dir: &Path, mut command: Command) -> Command {

@@ -12,7 +12,7 @@ use std::{
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::program::{command, command_within};
+use super::program::{command, command_by, command_within};
 
 /// How long a server that does not answer may take to be dead: ten seconds.
 const DEATH_LOOKS_MAX: u32 = 2_000;
@@ -25,14 +25,18 @@ pub(crate) struct Launch {
     listen: String,
     args: Vec<OsString>,
     environment: Vec<(String, OsString)>,
-    descriptors: Option<u32>,
+    /// What a shell does before it starts the program.
+    first: Option<String>,
+    /// A program that starts it, with its arguments.
+    within: Vec<OsString>,
 }
 
 /// A server that listens.
 #[derive(Debug)]
 pub(crate) struct Server {
     child: Child,
-    log: BufReader<ChildStderr>,
+    /// None once another thread reads it.
+    log: Option<BufReader<ChildStderr>>,
     pub(crate) address: String,
 }
 
@@ -44,13 +48,26 @@ impl Launch {
             listen: "127.0.0.1:0".to_owned(),
             args: Vec::new(),
             environment: Vec::new(),
-            descriptors: None,
+            first: None,
+            within: Vec::new(),
         }
     }
 
     /// Lets it have no more descriptors than this.
     pub(crate) fn descriptors(mut self, most: u32) -> Self {
-        self.descriptors = Some(most);
+        self.first = Some(format!("ulimit -n {most}"));
+        self
+    }
+
+    /// The same, but it may raise the limit itself.
+    pub(crate) fn soft_descriptors(mut self, most: u32) -> Self {
+        self.first = Some(format!("ulimit -Sn {most}"));
+        self
+    }
+
+    /// Has it started by another program, which becomes the server.
+    pub(crate) fn within(mut self, program: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Self {
+        self.within = program.into_iter().map(|word| word.as_ref().to_owned()).collect();
         self
     }
 
@@ -74,9 +91,11 @@ impl Launch {
     /// # Errors
     /// What it said before it ended instead.
     pub(crate) fn start(&self) -> Result<Server, String> {
-        let mut command = match self.descriptors {
-            None => command(Path::new(".")),
-            Some(most) => command_within(Path::new("."), &format!("ulimit -n {most}")),
+        let here = Path::new(".");
+        let mut command = match (&self.first, self.within.as_slice()) {
+            (None, []) => command(here),
+            (None, within) => command_by(here, within),
+            (Some(first), _) => command_within(here, first),
         };
         command
             .args(["serve", "--log-format", "json", "--listen", &self.listen, "--data-dir"])
@@ -87,10 +106,10 @@ impl Launch {
             .stdout(Stdio::null())
             .stderr(Stdio::piped());
         let mut child = command.spawn().expect("the program was built for this test");
-        let log = BufReader::new(child.stderr.take().expect("piped"));
+        let log = Some(BufReader::new(child.stderr.take().expect("piped")));
         let mut server = Server { child, log, address: String::new() };
         let mut said = String::new();
-        while server.log.read_line(&mut said).unwrap() > 0 {
+        while server.log().read_line(&mut said).unwrap() > 0 {
             let line = said.lines().next_back().unwrap_or_default();
             if let Some(address) = address_in(line) {
                 server.address = address;
@@ -149,11 +168,26 @@ impl Server {
     pub(crate) fn logged(&mut self, message: &str) -> String {
         loop {
             let mut line = String::new();
-            assert!(self.log.read_line(&mut line).unwrap() > 0, "it ended before {message:?}");
+            assert!(self.log().read_line(&mut line).unwrap() > 0, "it ended before {message:?}");
             if line.contains(message) {
                 return line;
             }
         }
+    }
+
+    /// Reads what it logs from now on, so that one that logs much need not wait until it is read;
+    /// the whole of it when the server has ended.
+    pub(crate) fn overheard(&mut self) -> thread::JoinHandle<String> {
+        let mut said = self.log.take().expect("it is read once");
+        thread::spawn(move || {
+            let mut log = String::new();
+            said.read_to_string(&mut log).unwrap();
+            log
+        })
+    }
+
+    fn log(&mut self) -> &mut BufReader<ChildStderr> {
+        self.log.as_mut().expect("no other thread reads it")
     }
 
     pub(crate) fn signal(&self, signal: Signal) {
@@ -179,7 +213,9 @@ impl Server {
     /// Waits until it has ended.
     pub(crate) fn ended(mut self) -> (ExitStatus, String) {
         let mut log = String::new();
-        self.log.read_to_string(&mut log).unwrap();
+        if let Some(said) = &mut self.log {
+            said.read_to_string(&mut log).unwrap();
+        }
         (self.child.wait().unwrap(), log)
     }
 }

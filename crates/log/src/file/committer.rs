@@ -16,6 +16,7 @@ use super::{
     hot::Hot,
     place::Place,
     record::{self, Salt},
+    regroup,
     segment::{self, FRAME_HEADER_BYTES},
     settings::Settings,
     state::{Registry, State},
@@ -147,6 +148,8 @@ pub(super) struct Committer {
     pub(super) frame: Frame,
     /// The last request found no room on the disk: told once, not for each request.
     pub(super) is_full: bool,
+    /// The last request could not have a file, for another reason: told once, too.
+    pub(super) lacks_file: bool,
 }
 
 /// What a request takes of the disk.
@@ -373,6 +376,7 @@ impl Committer {
             self.hint(Job::Rolled);
         }
         self.is_full &= need.purpose == Purpose::Free;
+        self.lacks_file &= need.purpose == Purpose::Free;
         self.frame.place = Some(place);
         self.frame.capacity = capacity;
         segment::begin_frame(&mut self.frame.bytes);
@@ -423,13 +427,21 @@ impl Committer {
     fn no_segment(&mut self, why: NoSegment) -> Unavailable {
         match why {
             NoSegment::BadFile(error) => self.poison(&error),
-            NoSegment::NoFile(error) => {
+            NoSegment::NoFile(error) if regroup::is_full(&error) => {
                 if !self.is_full {
                     tracing::error!(%error, "no room for another segment of the write-ahead log");
                     self.hint(Job::Reclaim);
                 }
                 self.is_full = true;
                 Unavailable::DiskFull(error.to_string())
+            }
+            NoSegment::NoFile(error) => {
+                // Regrouping, or whoever frees room, would not help.
+                if !self.lacks_file {
+                    tracing::error!(%error, "no file for another segment of the write-ahead log");
+                }
+                self.lacks_file = true;
+                Unavailable::NoFile(error.to_string())
             }
         }
     }

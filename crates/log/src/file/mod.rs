@@ -125,6 +125,7 @@ impl FileLog {
             wishes,
             frame: committer::Frame::default(),
             is_full: false,
+            lacks_file: false,
         };
         let regrouper = Regrouper {
             clock: sys.clock.clone(),
@@ -223,9 +224,9 @@ impl FileLog {
     /// Makes a read outlast a crash. A log that cannot write any more still serves its readers.
     async fn keep_alive(&self, id: Incarnation) -> Result<(), HeadError> {
         match self.ask(|reply| Command::Touch(id, reply)).await {
-            Err(HeadError::Unavailable(Unavailable::Poisoned(_) | Unavailable::DiskFull(_))) => {
-                Ok(())
-            }
+            Err(HeadError::Unavailable(
+                Unavailable::Poisoned(_) | Unavailable::DiskFull(_) | Unavailable::NoFile(_),
+            )) => Ok(()),
             touched => touched,
         }
     }

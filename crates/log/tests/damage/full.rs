@@ -1,5 +1,7 @@
 //! A full disk refuses what would grow, lets go what frees room, and loses nothing.
 
+use std::io;
+
 use log::{Append, AppendError, Create, Delete, Log, Unavailable, file::FileLog};
 use sys::disk::SimFaults;
 use wire::{Messages, ReadFrom};
@@ -28,6 +30,13 @@ async fn fill(log: &FileLog, name: &str, from: usize) -> usize {
         }
     }
     panic!("the disk never fills up");
+}
+
+/// The same where a quota is full and not the disk.
+fn quota() -> Place {
+    let place = Place::empty();
+    place.disk.manner().by_quota = true;
+    place
 }
 
 async fn full_log(place: &Place) -> (FileLog, [usize; 2]) {
@@ -63,8 +72,12 @@ async fn check(log: &FileLog, name: &str, count: usize) {
 
 #[tokio::test(start_paused = true)]
 async fn a_full_disk_serves_readers_and_frees_room_by_itself() {
-    for delete in [Delete::Stream, Delete::Erase] {
-        let place = Place::empty();
+    for (place, delete) in [
+        (Place::empty(), Delete::Stream),
+        (Place::empty(), Delete::Erase),
+        (quota(), Delete::Stream),
+        (quota(), Delete::Erase),
+    ] {
         let (log, counts) = full_log(&place).await;
         check(&log, "keep", counts[0]).await;
         check(&log, "free", counts[1]).await;
@@ -107,6 +120,40 @@ async fn writes_go_on_when_there_is_room_again() {
     check(&log, "keep", counts[0] + 1).await;
     check(&log, "free", counts[1]).await;
     log.close().await;
+}
+
+/// Freeing room does not help against too many open files, or a directory that may not be written.
+#[tokio::test(start_paused = true)]
+async fn a_disk_that_gives_no_file_is_not_called_full() {
+    for kind in [io::ErrorKind::PermissionDenied, io::ErrorKind::Other] {
+        let place = Place::empty();
+        let log = place.open().await;
+        let _ = log.create(&stream("keep"), Create::default()).await.expect("a new name");
+        place.rest().await;
+        place.disk.manner().no_file = Some(kind);
+        let mut count = 0;
+        let refused = loop {
+            match append(&log, "keep", count).await {
+                Ok(()) => count += 1,
+                Err(error) => break error,
+            }
+            assert!(count < 1_000, "another file was never needed");
+        };
+        assert!(
+            matches!(&refused, AppendError::Unavailable(Unavailable::NoFile(why))
+                if *why == io::Error::from(kind).to_string()),
+            "{refused:?}"
+        );
+        assert!(refused.is_retryable());
+        check(&log, "keep", count).await;
+        log.delete(&stream("none"), Delete::Stream).await.expect_err("there is none");
+        place.disk.manner().no_file = None;
+        append(&log, "keep", count).await.expect("it goes on by itself");
+        log.close().await;
+        let log = place.open().await;
+        check(&log, "keep", count + 1).await;
+        log.close().await;
+    }
 }
 
 /// However many streams go, one by one, on a full disk.

@@ -4,7 +4,7 @@ use std::{
     io,
     path::{Path, PathBuf},
     sync::{
-        Arc,
+        Arc, Mutex, MutexGuard,
         atomic::{AtomicU64, Ordering},
     },
     time::Duration,
@@ -38,12 +38,25 @@ pub(crate) struct Place {
 pub(crate) struct Meter {
     pub(crate) sim: SimDisk,
     written: Arc<AtomicU64>,
+    /// What a full disk says, and whether it gives files.
+    pub(crate) manner: Arc<Mutex<Manner>>,
+}
+
+/// In which way a disk refuses.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Manner {
+    /// Its owner's quota is full, rather than the disk.
+    pub(crate) by_quota: bool,
+    /// It gives no new file, and says this.
+    pub(crate) no_file: Option<io::ErrorKind>,
 }
 
 #[derive(Debug)]
 struct MeterFile {
     file: Arc<dyn File>,
-    written: Arc<AtomicU64>,
+    /// None if it is no pack.
+    written: Option<Arc<AtomicU64>>,
+    manner: Arc<Mutex<Manner>>,
 }
 
 pub(crate) fn settings() -> Settings {
@@ -86,7 +99,7 @@ impl Place {
     }
 
     fn on(sim: SimDisk) -> Self {
-        let disk = Meter { sim: sim.clone(), written: Arc::default() };
+        let disk = Meter { sim: sim.clone(), written: Arc::default(), manner: Arc::default() };
         let sys = Sys::simulated(1, sim, UnixMs::new(1_800_000_000_000));
         let sys = Sys { disk: Arc::new(disk.clone()), ..sys };
         Self { disk, sys }
@@ -201,6 +214,27 @@ pub(crate) async fn check_filled(log: &FileLog) {
     }
 }
 
+impl Manner {
+    fn refusal(self, error: io::Error) -> io::Error {
+        match error.kind() {
+            io::ErrorKind::StorageFull if self.by_quota => io::ErrorKind::QuotaExceeded.into(),
+            _ => error,
+        }
+    }
+}
+
+impl Meter {
+    pub(crate) fn manner(&self) -> MutexGuard<'_, Manner> {
+        self.manner.lock().expect("no panic while held")
+    }
+}
+
+impl MeterFile {
+    fn refused<T>(&self, done: io::Result<T>) -> io::Result<T> {
+        done.map_err(|error| self.manner.lock().expect("no panic while held").refusal(error))
+    }
+}
+
 impl Disk for Meter {
     fn create_dir_all(&self, path: &Path) -> io::Result<()> {
         self.sim.create_dir_all(path)
@@ -212,11 +246,14 @@ impl Disk for Meter {
     }
 
     fn create(&self, path: &Path) -> io::Result<Arc<dyn File>> {
-        let file = self.sim.create(path)?;
-        match path.extension().is_some_and(|ending| ending == "pack") {
-            true => Ok(Arc::new(MeterFile { file, written: self.written.clone() })),
-            false => Ok(file),
+        let manner = *self.manner();
+        if let Some(kind) = manner.no_file {
+            return Err(kind.into());
         }
+        let file = self.sim.create(path).map_err(|error| manner.refusal(error))?;
+        let is_pack = path.extension().is_some_and(|ending| ending == "pack");
+        let written = is_pack.then(|| self.written.clone());
+        Ok(Arc::new(MeterFile { file, written, manner: self.manner.clone() }))
     }
 
     fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
@@ -246,8 +283,10 @@ impl File for MeterFile {
     }
 
     fn write_all_at(&self, buf: &[u8], offset: u64) -> io::Result<()> {
-        self.written.fetch_add(buf.len() as u64, Ordering::Relaxed);
-        self.file.write_all_at(buf, offset)
+        if let Some(written) = &self.written {
+            written.fetch_add(buf.len() as u64, Ordering::Relaxed);
+        }
+        self.refused(self.file.write_all_at(buf, offset))
     }
 
     fn sync(&self) -> io::Result<()> {
@@ -259,10 +298,10 @@ impl File for MeterFile {
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {
-        self.file.set_len(len)
+        self.refused(self.file.set_len(len))
     }
 
     fn allocate(&self, len: u64) -> io::Result<()> {
-        self.file.allocate(len)
+        self.refused(self.file.allocate(len))
     }
 }

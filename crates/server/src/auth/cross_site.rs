@@ -74,6 +74,8 @@ impl CrossSite {
             Some(host) if !is_plain(host) && !self.is_called(host) => {
                 Err(Foreign::Host(shown(host)))
             }
+            // A name that cannot be read is none of its names.
+            None if head.headers.contains_key(header::HOST) => Err(Foreign::Host("?".to_owned())),
             _ => Ok(()),
         }
     }
@@ -207,6 +209,10 @@ mod tests {
         for bad in ["evil.example", "localhost.evil.example", "127.0.0.1.evil.example:1", "a:b"] {
             check(&[("host", bad)], &Err(Foreign::Host(bad.to_owned())));
         }
+        let unreadable = HeaderValue::from_bytes(b"evil\xe9.example").unwrap();
+        let request = Request::builder().header(header::HOST, unreadable).body(()).unwrap();
+        let (head, ()) = request.into_parts();
+        assert_eq!(known().check(&head), Err(Foreign::Host("?".to_owned())));
     }
 
     #[test]

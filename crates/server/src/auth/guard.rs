@@ -100,13 +100,15 @@ impl Guard {
     }
 
     /// Refuses a name that is none of an open server's, whatever is asked for. Who shows a token
-    /// is judged by that.
-    pub(crate) fn check_host(&self, head: &Parts) -> Result<(), Problem> {
-        let has_token = || head.headers.contains_key(header::AUTHORIZATION);
-        match (&self.door, &self.issuer) {
-            (Door::Tokens(_), _) => Ok(()),
-            (Door::Open, Some(_)) if has_token() => Ok(()),
-            (Door::Open, _) => Ok(self.cross_site.check_host(head)?),
+    /// that is good is judged by that; one that is not proves nothing.
+    pub(crate) fn check_host(
+        &self,
+        head: &Parts,
+        client: &Result<Client, Problem>,
+    ) -> Result<(), Problem> {
+        match (&self.door, client) {
+            (Door::Tokens(_), _) | (Door::Open, Ok(Client::Named { .. })) => Ok(()),
+            (Door::Open, Ok(Client::Anybody) | Err(_)) => Ok(self.cross_site.check_host(head)?),
         }
     }
 

@@ -8,11 +8,12 @@ use http::{Response, StatusCode, header};
 use log::{Chunk, Freshness, Incarnation};
 use wire::{
     Address, ContentType, Cursor, Offset, ReadFrom,
-    sse::{Control, Encoding, KEEP_ALIVE, ReaderState, write_control, write_data},
+    sse::{Control, Encoding, KEEP_ALIVE, ReaderState, data_len, write_control, write_data},
 };
 
 use crate::{
     call::Call,
+    caps,
     follow::{Interrupt, Seat, Waited, cursor, interrupt, wait},
     handlers::{counted_read, refuse_lost},
     names,
@@ -130,11 +131,15 @@ impl Follower {
     ///
     /// None if too much is under way to others; the reader comes back.
     fn send(&mut self, chunk: &Chunk) -> Option<Bytes> {
-        let data_bytes: usize = chunk.runs.iter().map(|run| run.data().len()).sum();
+        // What is written, which may be several times what was read.
+        let data_bytes = match chunk.runs.as_slice() {
+            [] => 0,
+            runs => data_len(self.encoding, runs),
+        };
         // The frame before this one was taken.
         self.load = None;
         self.load = Some(self.seat.load(data_bytes)?);
-        let mut frame = BytesMut::with_capacity(data_bytes + EVENTS_BYTES_USUAL);
+        let mut frame = BytesMut::with_capacity(caps::room(data_bytes + EVENTS_BYTES_USUAL));
         if !chunk.runs.is_empty() {
             write_data(&mut frame, self.encoding, &chunk.runs);
         }

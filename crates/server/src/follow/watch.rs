@@ -16,6 +16,7 @@ use crate::{
     names,
     problem::Problem,
     response::{Body, Matter, Reply},
+    shares::{Resource, Share},
 };
 
 /// What is told of a stream that moved.
@@ -32,14 +33,19 @@ struct Watcher {
     /// Fires when it is time to show a sign of life.
     interrupt: Interrupt,
     seat: Seat,
+    _share: Share,
     has_begun: bool,
 }
 
 /// Answers `GET /v1/stream/?watch={glob}`: what moves from now on.
 pub(crate) fn watch(call: &Call<'_>, glob: Glob) -> Result<Response<Body>, Problem> {
     let service = call.service;
+    let seat = Seat::take(call)?;
+    let share = call.account.take(Resource::Watchers, 1);
+    let share = share.ok_or_else(|| service.shed("too many watches of yours"))?;
     let watcher = Box::new(Watcher {
-        seat: Seat::take(call)?,
+        seat,
+        _share: share,
         watch: service.log.watch(glob)?,
         interrupt: interrupt(service, service.settings.sse_keep_alive),
         has_begun: false,

@@ -19,17 +19,19 @@ pub(crate) async fn append(
     body: Incoming<'_>,
 ) -> Result<Response<Body>, Problem> {
     let conditions = conditions(&call.head.headers)?;
-    let body = receive(call.upload(body)).await?;
+    let mut body = receive(call.upload(body)).await?;
     let append = match (body.bytes.is_empty(), conditions.closing) {
         (true, Closing::Close) => conditions,
         (true, Closing::LeaveOpen) => {
             let detail = "the body is empty; send a message, or Stream-Closed: true to close";
             return Err(Problem::bad_request(detail));
         }
-        (false, _) => with_messages(call, address, conditions, &body).await?,
+        (false, _) => with_messages(call, address, conditions, &mut body).await?,
     };
     let new_status = new_status(&append);
-    let appended = call.service.log.append(address, append).await?;
+    let (log, address) = (call.service.log.clone(), address.clone());
+    let appending = async move { log.append(&address, append).await };
+    let appended = body.store(call.service, appending).await?;
     call.service.has_stored();
     let reply = answer(&appended, new_status);
     Ok(match (request::framing(&call.head.headers)?, appended.outcome) {
@@ -62,7 +64,7 @@ async fn with_messages(
     call: &Call<'_>,
     address: &Address,
     conditions: Append,
-    body: &Received,
+    body: &mut Received,
 ) -> Result<Append, Problem> {
     let framing = request::framing(&call.head.headers)?;
     let content_type = request::content_type(&call.head.headers)?;
@@ -74,7 +76,7 @@ async fn with_messages(
             return Err(Problem::bad_request("send the stream's Content-Type with every body"));
         }
     };
-    let messages = request::messages(is_json, framing, &body.bytes)?;
+    let messages = request::messages(call.service, is_json, framing, body).await?;
     if messages.is_empty() {
         return Err(Problem::bad_request("the array is empty; send at least one JSON value"));
     }

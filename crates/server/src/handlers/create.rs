@@ -31,8 +31,8 @@ pub(crate) async fn create(
     let framing = asked.settings.framing;
     let body = receive(call.upload(body)).await?;
     let created = match asked.origin {
-        Some(origin) => fork(call, address, asked.settings, origin, &body).await?,
-        None => make(call, address, asked.settings, &body).await?,
+        Some(origin) => fork(call, address, asked.settings, origin, body).await?,
+        None => make(call, address, asked.settings, body).await?,
     };
     call.service.has_stored();
     Ok(answer(call, framing, &created))
@@ -107,16 +107,18 @@ async fn make(
     call: &Call<'_>,
     address: &Address,
     asks: Asks,
-    body: &Received,
+    mut body: Received,
 ) -> Result<Created, Problem> {
     let is_json = asks.content_type.as_ref().is_some_and(ContentType::is_json);
     let create = Create {
-        messages: request::messages(is_json, asks.framing, &body.bytes)?,
+        messages: request::messages(call.service, is_json, asks.framing, &mut body).await?,
         content_type: asks.content_type,
         expiry: asks.expiry.unwrap_or_default(),
         closing: asks.closing,
     };
-    Ok(call.service.log.create(address, create).await?)
+    let (log, address) = (call.service.log.clone(), address.clone());
+    let creating = async move { log.create(&address, create).await };
+    Ok(body.store(call.service, creating).await?)
 }
 
 async fn fork(
@@ -124,7 +126,7 @@ async fn fork(
     address: &Address,
     asks: Asks,
     origin: Origin,
-    body: &Received,
+    mut body: Received,
 ) -> Result<Created, Problem> {
     let source = Address::from(origin.source);
     let is_json = match &asks.content_type {
@@ -138,10 +140,12 @@ async fn fork(
         sub_offset: origin.sub_offset,
         content_type: asks.content_type,
         lifetime: asks.expiry.map_or(Lifetime::Inherited, Lifetime::Own),
-        messages: request::messages(is_json, asks.framing, &body.bytes)?,
+        messages: request::messages(call.service, is_json, asks.framing, &mut body).await?,
         closing: asks.closing,
     };
-    Ok(call.service.log.fork(address, fork).await?)
+    let (log, address) = (call.service.log.clone(), address.clone());
+    let forking = async move { log.fork(&address, fork).await };
+    Ok(body.store(call.service, forking).await?)
 }
 
 fn answer(call: &Call<'_>, framing: Framing, created: &Created) -> Response<Body> {

@@ -53,7 +53,9 @@ pub(crate) async fn counted_read(
     let expected = call.service.count(&call.account, bytes_max.min(most))?;
     let chunk = call.service.log.read(address, from, bytes_max).await?;
     drop(expected);
-    let bytes = chunk.runs.iter().map(|run| run.data().len()).sum();
+    // Each message takes four bytes besides: its end in the run, and in an answer of frames its
+    // length.
+    let bytes = wire::framing::framed_len(&chunk.runs);
     let counted = call.service.count(&call.account, bytes)?;
     Ok((chunk, counted))
 }

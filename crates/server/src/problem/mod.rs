@@ -512,6 +512,13 @@ impl From<Unavailable> for Problem {
                               delete or trim streams, or have its operator make room, and retry";
                 return Self::new(Kind::DiskFull, detail).with(&header::RETRY_AFTER, retry);
             }
+            Unavailable::NoFile(why) => {
+                tracing::error!(%why, "the disk gives no file to write to");
+                let detail = "the server's disk gives no file to write to, and not for want of \
+                              room; nothing was stored: retry, and tell the operator, whose log \
+                              says why";
+                Self::new(Kind::Unavailable, detail)
+            }
             Unavailable::Damaged(fact) => return fact.into(),
             // What the disk said is for the operator, not for the client.
             Unavailable::Poisoned(why) => {

@@ -10,6 +10,8 @@ use std::{
 
 use bytes::{Bytes, BytesMut};
 use http::HeaderMap;
+use log::Unavailable;
+use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
 use crate::{
     caps::{LARGE_BODY_BYTES, LARGE_BODY_ROOM, REQUEST_BYTES},
@@ -38,23 +40,30 @@ pub(crate) struct Upload<'a, 'b> {
 pub(crate) struct Received {
     pub(crate) bytes: Bytes,
     pub(super) share: Share,
+    /// Of a body that takes long to do something with.
+    pub(super) turn: Option<OwnedSemaphorePermit>,
 }
 
 /// Reads a body, or refuses it before a byte of it is read if it says that it is too large.
 pub(crate) async fn receive(upload: Upload<'_, '_>) -> Result<Received, Problem> {
     let bytes_max = upload.service.settings.limits.body_bytes_max;
-    receive_at_most(upload, bytes_max, "split it into several appends").await
+    receive_bound(upload, Bound { bytes_max, advice: "split it into several appends" }).await
 }
 
-/// The same, for a body that is smaller than any may be, with the advice for one that is not.
+/// The same, for a body that is smaller than any may be, with the advice for one that is not. What
+/// is done with it is not for the log, and takes no turn.
 pub(crate) async fn receive_at_most(
     upload: Upload<'_, '_>,
     bytes_max: usize,
     advice: &'static str,
 ) -> Result<Received, Problem> {
+    let bytes_max = bytes_max.min(upload.service.settings.limits.body_bytes_max);
+    let received = receive_bound(upload, Bound { bytes_max, advice }).await?;
+    Ok(Received { turn: None, ..received })
+}
+
+async fn receive_bound(upload: Upload<'_, '_>, bound: Bound) -> Result<Received, Problem> {
     let Upload { service, account, headers, body } = upload;
-    let bytes_max = bytes_max.min(service.settings.limits.body_bytes_max);
-    let bound = Bound { bytes_max, advice };
     let encoding = Encoding::of(headers)?;
     let announced = usize::try_from(body.announced()).unwrap_or(usize::MAX);
     if announced > bound.bytes_max {
@@ -62,12 +71,47 @@ pub(crate) async fn receive_at_most(
     }
     let share = account.share(Resource::Incoming);
     if body.is_done() {
-        return Ok(Received { bytes: Bytes::new(), share });
+        return Ok(Received { bytes: Bytes::new(), share, turn: None });
     }
-    let received = arrive(service, account, body, share, announced, bound).await?;
+    let mut received = arrive(service, account, body, share, announced, bound).await?;
+    let length = received.bytes.len();
+    let is_heavy = match encoding {
+        Encoding::Identity => length >= LARGE_BODY_BYTES,
+        Encoding::Gzip => length > encoding::INLINE_BYTES_MAX,
+    };
+    if is_heavy {
+        // Not before all of it is there: who is slow to send keeps nobody waiting.
+        received.turn = Some(account.heavy_turn().await);
+    }
     match encoding {
         Encoding::Identity => Ok(received),
         Encoding::Gzip => Box::pin(encoding::decode(service, received, bound)).await,
+    }
+}
+
+impl Received {
+    /// Does what stores it. If that takes long it goes on when the client leaves, and for so long
+    /// its bytes count and its turn is taken: leaving early wins nothing.
+    pub(crate) async fn store<T, E>(
+        self,
+        service: &Service,
+        storing: impl Future<Output = Result<T, E>> + Send + 'static,
+    ) -> Result<T, E>
+    where
+        T: Send + 'static,
+        E: From<Unavailable> + Send + 'static,
+    {
+        if self.turn.is_none() {
+            return storing.await;
+        }
+        let (tell, told) = oneshot::channel();
+        service.sys.spawn.task("store", async move {
+            let stored = storing.await;
+            drop(self);
+            // The client may have left.
+            let _ = tell.send(stored);
+        });
+        told.await.unwrap_or_else(|_| Err(Unavailable::Closing.into()))
     }
 }
 
@@ -124,7 +168,7 @@ async fn collect(
         counted = counted.max(room);
     }
     service.metrics.received(bytes.len());
-    Ok(Received { bytes: bytes.freeze(), share })
+    Ok(Received { bytes: bytes.freeze(), share, turn: None })
 }
 
 fn unreadable(error: &io::Error) -> Problem {
@@ -153,7 +197,7 @@ async fn within_a_turn<F: Future>(mut future: Pin<&mut F>) -> Option<F::Output> 
 #[derive(Clone, Copy)]
 pub(super) struct Bound {
     pub(super) bytes_max: usize,
-    advice: &'static str,
+    pub(super) advice: &'static str,
 }
 
 impl Bound {

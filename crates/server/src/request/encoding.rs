@@ -6,8 +6,10 @@ use bytes::Bytes;
 use flate2::read::MultiGzDecoder;
 use http::{HeaderMap, header};
 
+#[cfg(fuzzing)]
+use crate::shares::Share;
 use crate::{
-    caps::{DECODED_BYTES_FREE, DECODED_RATIO_MAX},
+    caps::{DECODED_BYTES_FREE, DECODED_RATIO_MAX, LARGE_BODY_BYTES, LARGE_BODY_ROOM},
     names,
     problem::{Kind, Problem},
     request::{
@@ -21,7 +23,7 @@ use crate::{
 const STEP_BYTES: usize = 16 * 1024;
 /// Up to this size, a body is decoded where it arrived; a larger one would hold up other
 /// connections of the thread.
-const INLINE_BYTES_MAX: usize = 1024;
+pub(super) const INLINE_BYTES_MAX: usize = 1024;
 
 /// What was done to a body before it was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,6 +58,7 @@ pub(super) async fn decode(
     let decoded = if received.bytes.len() <= INLINE_BYTES_MAX {
         gunzip(received, bound)
     } else {
+        // It has its turn: threads that decode are threads that read, and other clients need some.
         service.sys.spawn.blocking(move || gunzip(received, bound)).await
     };
     match decoded {
@@ -63,6 +66,14 @@ pub(super) async fn decode(
         Err(Undecoded::Bad(problem)) => Err(problem),
         Err(Undecoded::TooMuch) => Err(service.shed(IN_FLIGHT)),
     }
+}
+
+/// What a body comes to; none if it is refused.
+#[cfg(fuzzing)]
+pub(crate) fn unpacked(share: Share, bytes: Bytes, bytes_max: usize) -> Option<Bytes> {
+    let bound = Bound { bytes_max, advice: "" };
+    let received = Received { bytes, share, turn: None };
+    gunzip(received, bound).ok().map(|received| received.bytes)
 }
 
 /// Why a body was not decoded.
@@ -73,10 +84,10 @@ enum Undecoded {
 }
 
 fn gunzip(received: Received, bound: Bound) -> Result<Received, Undecoded> {
-    let Received { bytes, mut share } = received;
+    let Received { bytes, mut share, turn } = received;
     let unpacked_max = (bytes.len() * DECODED_RATIO_MAX).max(DECODED_BYTES_FREE);
     let mut decoder = MultiGzDecoder::new(bytes.as_ref());
-    let mut decoded = Vec::new();
+    let (mut decoded, mut counted) = (Vec::new(), 0);
     let mut step = [0; STEP_BYTES];
     loop {
         let read = decoder.read(&mut step).map_err(|error| {
@@ -84,7 +95,7 @@ fn gunzip(received: Received, bound: Bound) -> Result<Received, Undecoded> {
             Undecoded::Bad(Problem::bad_request(detail))
         })?;
         if read == 0 {
-            return Ok(Received { bytes: Bytes::from(decoded), share });
+            return Ok(Received { bytes: Bytes::from(decoded), share, turn });
         }
         if decoded.len() + read > bound.bytes_max {
             return Err(Undecoded::Bad(bound.exceeded()));
@@ -95,9 +106,24 @@ fn gunzip(received: Received, bound: Bound) -> Result<Received, Undecoded> {
             );
             return Err(Undecoded::Bad(Problem::new(Kind::TooLarge, detail)));
         }
-        if !share.grow(read) {
+        let room = room_for(decoded.len() + read, decoded.capacity());
+        decoded.reserve_exact(room - decoded.len());
+        // Of the room of a large body only what is written to is there.
+        let held = if room < LARGE_BODY_ROOM { room } else { decoded.len() + read };
+        if held > counted && !share.grow(held - counted) {
             return Err(Undecoded::TooMuch);
         }
+        counted = counted.max(held);
         decoded.extend_from_slice(&step[..read]);
+    }
+}
+
+/// The room that so many bytes get, where there is this much: twice as much as there was, until
+/// they are so many that a block of their own is cheaper.
+fn room_for(bytes: usize, room: usize) -> usize {
+    match bytes {
+        _ if bytes <= room => room,
+        LARGE_BODY_BYTES.. => bytes.max(LARGE_BODY_ROOM),
+        _ => bytes.max(2 * room),
     }
 }

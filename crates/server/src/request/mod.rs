@@ -8,6 +8,8 @@ mod messages;
 mod params;
 
 pub(crate) use body::{Received, Upload, receive, receive_at_most};
+#[cfg(fuzzing)]
+pub(crate) use encoding::unpacked;
 pub(crate) use headers::{Framing, closing, content_type, framing, host, parsed, single};
 pub(crate) use incoming::Incoming;
 pub(crate) use messages::messages;

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
+use log::Log as _;
 use server::{Limits, Settings};
+use wire::{Glob, framing::PREFIX_BYTES};
 
 use crate::{
     raw_http2,
@@ -152,4 +154,65 @@ async fn requests_under_way_are_bounded() {
     for _ in 0..20 {
         server.get("/v1/stream/a?offset=-1").await.expect(200);
     }
+}
+
+/// An event has a line for each of the message, and six bytes for each line.
+#[tokio::test]
+async fn events_count_as_they_are_written() {
+    let lines = 1024 * 1024;
+    let server = limited(Limits::default()).await;
+    server.append("/v1/stream/a", "text/plain", &"\n".repeat(lines)).await.expect(204);
+    for target in ["/v1/stream/a?offset=-1&live=sse", "/v1/stream/a?offset=now&live=sse"] {
+        let mut slow = opened(&server, &Request::new("GET", target).to_string()).await;
+        slow.head().await.expect(200);
+        if target.contains("now") {
+            server.append("/v1/stream/a", "text/plain", &"\n".repeat(lines)).await.expect(204);
+        }
+        let least = 6 * lines as u64;
+        server.until_gauge("headwater_http_outgoing_bytes", |bytes| bytes >= least).await;
+        drop(slow);
+        server.until_gauge("headwater_http_outgoing_bytes", |bytes| bytes < least).await;
+    }
+}
+
+/// A message of one byte has four bytes of a length before it.
+#[tokio::test]
+async fn frames_count_as_they_are_written() {
+    let values = 90_000;
+    let server = limited(Limits::default()).await;
+    server.create("/v1/stream/j", "application/json").await;
+    let batch = format!("[{}]", vec!["1"; values].join(","));
+    for _ in 0..11 {
+        server.append("/v1/stream/j", "application/json", &batch).await.expect(204);
+    }
+    let get = Request::new("GET", "/v1/stream/j?offset=-1").header("stream-framing", "length");
+    let mut slow = opened(&server, &get.to_string()).await;
+    slow.head().await.expect(200);
+    let least = (11 * values * (1 + PREFIX_BYTES)) as u64;
+    server.until_gauge("headwater_http_outgoing_bytes", |bytes| bytes >= least).await;
+}
+
+/// Watchers are few: one client that takes all it gets leaves some to others, and the process has
+/// its own.
+#[tokio::test]
+async fn watches_of_one_client_leave_places_to_others_and_to_the_process() {
+    const STREAMS: u32 = 100;
+    let server = limited(Limits::default()).await;
+    let mut greedy = Vec::new();
+    for _ in 0..log::WATCHERS_MAX as u32 / STREAMS + 1 {
+        let mut wire = server.connect_from(GREEDY).await;
+        wire.send(raw_http2::preface(65_535)).await;
+        let watches = (0..STREAMS).flat_map(|n| raw_http2::get(1 + 2 * n, "/v1/stream/?watch=**"));
+        wire.send(watches.collect::<Vec<u8>>()).await;
+        greedy.push(wire);
+    }
+    server.until_gauge("headwater_http_shed_total", |shed| shed > 2 * u64::from(STREAMS)).await;
+    let mut other = server.connect().await;
+    other.send(Request::new("GET", "/v1/stream/?watch=**").to_string()).await;
+    other.head().await.expect(200);
+    other.until("keep-alive").await;
+    let mut own = server.log.watch(Glob::everything()).expect("a place for the process");
+    server.append("/v1/stream/a", "text/plain", "hello").await.expect(204);
+    assert!(own.next().await.is_some());
+    other.until("event: moved").await;
 }

@@ -207,6 +207,7 @@ async fn a_busy_log_asks_for_a_retry() {
         (Unavailable::Poisoned("/secret/path".to_owned()), 503, "poisoned"),
         (Unavailable::Read("/secret/path".to_owned()), 500, "internal"),
         (Unavailable::DiskFull("/secret/path".to_owned()), 507, "disk-full"),
+        (Unavailable::NoFile("/secret/path".to_owned()), 503, "unavailable"),
     ] {
         let sys = Sys::real();
         let log = Arc::new(MemoryLog::new(&sys));

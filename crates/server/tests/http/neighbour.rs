@@ -169,5 +169,27 @@ async fn pages_of_other_sites_may_show_a_token() {
     ask("rebound.example", Some(&token)).await.expect(200);
     ask("localhost", None).await.expect(401);
     ask("rebound.example", None).await.expect(403);
-    ask("rebound.example", Some("guess")).await.expect(401);
+    ask("rebound.example", Some("guess")).await.expect(403);
+    ask("localhost", Some("guess")).await.expect(401);
+}
+
+/// On no path: a page whose name was made to point here learns nothing by guessing.
+#[tokio::test]
+async fn a_token_that_is_not_good_does_not_make_up_for_a_foreign_name() {
+    let issuer = Arc::new(Issuer::new(&[7; Issuer::SECRET_BYTES]));
+    let server = housed(Settings { issuer: Some(issuer.clone()), ..settings() }).await;
+    let old = token(&issuer, UnixMs::new(1_000_000), "s/1", &[Access::Act]);
+    let good = token(&issuer, server.sys.clock.unix_ms(), "s/1", &[Access::Act]);
+    for target in ["/", "/house", "/healthz", "/readyz", "/metrics", "/v1/stream/s/1"] {
+        let asked = Request::new("GET", target).host("evil.example");
+        let rows = ["Bearer guess".to_owned(), "Basic eDp5".to_owned(), format!("Bearer {old}")];
+        for shown in rows.into_iter().chain(["guess".to_owned(), String::new()]) {
+            let refused = server.ask(asked.clone().header("authorization", &*shown)).await;
+            assert_eq!(refused.status, 403, "{target} with {shown:?}");
+            assert!(!refused.text().contains("evil.example says"), "{}", refused.text());
+        }
+        server.ask(asked.clone()).await.expect(403);
+    }
+    let bearer = Request::new("GET", "/house").host("evil.example");
+    server.ask(bearer.header("authorization", format!("Bearer {good}"))).await.expect(200);
 }

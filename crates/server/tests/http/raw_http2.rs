@@ -25,11 +25,18 @@ pub(crate) fn preface(window: u32) -> Vec<u8> {
 
 /// A whole request.
 pub(crate) fn get(stream: u32, target: &str) -> Vec<u8> {
+    get_with(stream, target, &[])
+}
+
+/// The same with headers.
+pub(crate) fn get_with(stream: u32, target: &str, headers: &[(&str, &str)]) -> Vec<u8> {
     let head = [
         literal(":method", "GET"),
         literal(":scheme", "http"),
         literal(":authority", "localhost"),
         literal(":path", target),
     ];
-    frame(HEADERS, END_STREAM_AND_HEADERS, stream, &head.concat())
+    let more = headers.iter().flat_map(|(name, value)| literal(name, value));
+    let head: Vec<u8> = head.concat().into_iter().chain(more).collect();
+    frame(HEADERS, END_STREAM_AND_HEADERS, stream, &head)
 }

@@ -2,6 +2,8 @@
 
 mod events;
 
+use std::borrow::Cow;
+
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use bytes::{BufMut, BytesMut};
 
@@ -42,15 +44,15 @@ pub enum Encoding {
 
 /// Writes one `data` event with all messages of `runs`.
 pub fn write_data(frame: &mut BytesMut, encoding: Encoding, runs: &[Messages]) {
-    frame.put_slice(b"event: data\n");
-    match encoding {
-        Encoding::Json => write_lines(frame, &String::from_utf8_lossy(&crate::json::join(runs))),
-        Encoding::Text => write_text(frame, runs),
-        Encoding::Base64 => {
-            write_lines(frame, &STANDARD.encode(joined(runs)));
-        }
-    }
-    frame.put_u8(b'\n');
+    write_event(frame, encoding, runs);
+}
+
+/// Bytes that [`write_data`] writes: several times those of the messages, if they have many lines.
+#[must_use]
+pub fn data_len(encoding: Encoding, runs: &[Messages]) -> usize {
+    let mut length = Length(0);
+    write_event(&mut length, encoding, runs);
+    length.0
 }
 
 /// Writes one `control` event.
@@ -78,32 +80,129 @@ fn put_cursor(frame: &mut BytesMut, cursor: Cursor) {
     frame.put_u8(b'"');
 }
 
-fn write_text(frame: &mut BytesMut, runs: &[Messages]) {
-    match runs {
-        [only] => write_lines(frame, &String::from_utf8_lossy(only.data())),
-        several => write_lines(frame, &String::from_utf8_lossy(&joined(several))),
+/// Where an event goes: to a frame, or just to its length.
+trait Sink {
+    fn put(&mut self, bytes: &[u8]);
+}
+
+/// The length of what was put.
+struct Length(usize);
+
+impl Sink for BytesMut {
+    fn put(&mut self, bytes: &[u8]) {
+        self.put_slice(bytes);
     }
 }
 
-fn joined(runs: &[Messages]) -> Vec<u8> {
-    let runs: Vec<&[u8]> = runs.iter().map(|run| run.data().as_ref()).collect();
-    runs.concat()
+impl Sink for Length {
+    fn put(&mut self, bytes: &[u8]) {
+        self.0 += bytes.len();
+    }
 }
 
-/// Splits at every line end a reader may know, so that no payload can forge an event.
-fn write_lines(frame: &mut BytesMut, text: &str) {
-    frame.reserve(text.len() + 16);
-    let mut rest = text;
-    loop {
-        let end = rest.find(['\n', '\r']);
-        let line = &rest[..end.unwrap_or(rest.len())];
-        // Readers strip one space after the colon: only a line that begins with one needs it.
-        frame.put_slice(if line.starts_with(' ') { b"data: " } else { b"data:" });
-        frame.put_slice(line.as_bytes());
-        frame.put_u8(b'\n');
-        let Some(end) = end else { return };
-        let width = if rest[end..].starts_with("\r\n") { 2 } else { 1 };
-        rest = &rest[end + width..];
+/// Nothing is copied on the way but small runs of text, so that an event costs its frame only.
+fn write_event(sink: &mut impl Sink, encoding: Encoding, runs: &[Messages]) {
+    sink.put(b"event: data\n");
+    let mut lines = Lines { sink, is_at_start: true, ends_with_return: false };
+    match encoding {
+        Encoding::Json => write_array(&mut lines, runs),
+        Encoding::Text => write_text(&mut lines, &joined(runs)),
+        Encoding::Base64 => write_base64(&mut lines, &joined(runs)),
+    }
+    lines.finish();
+    sink.put(b"\n");
+}
+
+fn write_array(lines: &mut Lines<'_, impl Sink>, runs: &[Messages]) {
+    let mut mark = "[";
+    for message in runs.iter().flat_map(Messages::iter) {
+        lines.put(mark);
+        write_text(lines, message);
+        mark = ",";
+    }
+    lines.put(if mark == "[" { "[]" } else { "]" });
+}
+
+fn write_text(lines: &mut Lines<'_, impl Sink>, text: &[u8]) {
+    for chunk in text.utf8_chunks() {
+        lines.put(chunk.valid());
+        if !chunk.invalid().is_empty() {
+            lines.put("\u{FFFD}");
+        }
+    }
+}
+
+fn write_base64(lines: &mut Lines<'_, impl Sink>, bytes: &[u8]) {
+    // Only the last group of three may be incomplete.
+    let mut encoded = [0; 4096];
+    for group in bytes.chunks(encoded.len() / 4 * 3) {
+        let written = STANDARD.encode_slice(group, &mut encoded).expect("four bytes for three");
+        lines.put(std::str::from_utf8(&encoded[..written]).expect("base64 is ASCII"));
+    }
+}
+
+/// The bytes end to end, where they stand if there is one run only: a character or a group of three
+/// may begin in one run and end in the next.
+fn joined(runs: &[Messages]) -> Cow<'_, [u8]> {
+    match runs {
+        [only] => Cow::Borrowed(only.data()),
+        several => {
+            let runs: Vec<&[u8]> = several.iter().map(|run| run.data().as_ref()).collect();
+            Cow::Owned(runs.concat())
+        }
+    }
+}
+
+/// Text as the lines of an event. It is split at every line end that a reader may know, so that no
+/// payload can forge an event.
+struct Lines<'a, S> {
+    sink: &'a mut S,
+    is_at_start: bool,
+    /// A line feed that comes next belongs to the end of the line before it.
+    ends_with_return: bool,
+}
+
+impl<S: Sink> Lines<'_, S> {
+    fn put(&mut self, text: &str) {
+        let mut rest = text.as_bytes();
+        if self.ends_with_return && !rest.is_empty() {
+            self.ends_with_return = false;
+            rest = rest.strip_prefix(b"\n").unwrap_or(rest);
+        }
+        while let Some(end) = rest.iter().position(|byte| matches!(byte, b'\n' | b'\r')) {
+            self.put_in_line(&rest[..end]);
+            self.end_line();
+            let after = &rest[end + 1..];
+            rest = match (rest[end], after) {
+                (b'\r', []) => {
+                    self.ends_with_return = true;
+                    after
+                }
+                (b'\r', [b'\n', after @ ..]) => after,
+                _ => after,
+            };
+        }
+        if !rest.is_empty() {
+            self.put_in_line(rest);
+        }
+    }
+
+    fn put_in_line(&mut self, text: &[u8]) {
+        if self.is_at_start && !text.is_empty() {
+            self.is_at_start = false;
+            // Readers strip one space after the colon: only a line that begins with one needs it.
+            self.sink.put(if text[0] == b' ' { b"data: " } else { b"data:" });
+        }
+        self.sink.put(text);
+    }
+
+    fn end_line(&mut self) {
+        self.sink.put(if self.is_at_start { b"data:\n" } else { b"\n" });
+        self.is_at_start = true;
+    }
+
+    fn finish(mut self) {
+        self.end_line();
     }
 }
 
@@ -145,6 +244,32 @@ mod tests {
         assert_eq!(frame(Encoding::Text, &[b" a\nb"]), "event: data\ndata:  a\ndata:b\n\n");
     }
 
+    /// What is written does not depend on where messages and runs end, and is as long as was said.
+    #[track_caller]
+    fn check(encoding: Encoding, runs: &[&[&[u8]]], expected: &str) {
+        let runs: Vec<Messages> =
+            runs.iter().map(|run| Messages::copied(run.iter().copied()).unwrap()).collect();
+        let mut frame = BytesMut::new();
+        write_data(&mut frame, encoding, &runs);
+        assert_eq!(String::from_utf8_lossy(&frame), expected);
+        assert_eq!(data_len(encoding, &runs), frame.len(), "{expected}");
+    }
+
+    #[test]
+    fn lines_and_characters_may_go_on_in_the_next_run() {
+        let event = |data: &str| format!("event: data\n{data}\n");
+        check(Encoding::Text, &[&[b"a\r"], &[b"\nb"]], &event("data:a\ndata:b\n"));
+        check(Encoding::Text, &[&[b"\r", b"\r\n", b"\n"]], &event(&"data:\n".repeat(4)));
+        check(Encoding::Text, &[&[b"\xe2\x82"], &[b"\xac\xff"]], &event("data:\u{20ac}\u{fffd}\n"));
+        check(Encoding::Json, &[&[b"[1,\n 2]"], &[b"3"]], &event("data:[[1,\ndata:  2],3]\n"));
+        check(Encoding::Base64, &[&[b"\0"], &[b"\0\0\0"]], &event("data:AAAAAA==\n"));
+        let long = vec![0; 10_000];
+        let expected = event(&format!("data:{}\n", STANDARD.encode(&long)));
+        check(Encoding::Base64, &[&[&long]], &expected);
+        let newlines = vec![b'\n'; 1000];
+        check(Encoding::Text, &[&[&newlines]], &event(&"data:\n".repeat(1001)));
+    }
+
     #[test]
     fn control_says_where_the_reader_stands() {
         let mut frame = BytesMut::new();
@@ -171,7 +296,10 @@ mod tests {
         fn no_payload_forges_an_event(
             text in "[ a:\\r\\n\u{2028}]{1,40}|event: control\\r?\\n?data: x(\\r|\\n|\\r\\n){0,3}",
         ) {
-            let events = read(&frame(Encoding::Text, &[text.as_bytes()]));
+            let event = frame(Encoding::Text, &[text.as_bytes()]);
+            let runs = [Messages::one(text.clone().into_bytes()).unwrap()];
+            prop_assert_eq!(data_len(Encoding::Text, &runs), event.len());
+            let events = read(&event);
             let as_lines = text.replace("\r\n", "\n").replace('\r', "\n");
             prop_assert_eq!(events, [("data".to_owned(), as_lines)]);
         }

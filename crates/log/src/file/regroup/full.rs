@@ -19,6 +19,12 @@ use super::{
 const RESERVE_SHARE: u32 = 4;
 const RESERVE_BYTES_MIN: u32 = 64 * 1024;
 
+/// True if there is no room on the disk, or in what its owner may use of it. Whatever else a disk
+/// refuses is no lack of room, and freeing some would not help.
+pub(in super::super) fn is_full(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+}
+
 impl Regrouper {
     /// Begins another segment. On a full disk the last spare is used for that only if there is
     /// nothing else to regroup, and most of the present segment can go.
@@ -43,8 +49,7 @@ impl Regrouper {
         self.tell(Command::ReserveIsLent(true)).await;
         remove_if_there(self.files.disk.as_ref(), &self.files.layout.reserve())?;
         let mut outcome = self.pass_in_steps(depth).await;
-        if matches!(&outcome, Err(Stopped::Io(error)) if error.kind() == io::ErrorKind::StorageFull)
-        {
+        if matches!(&outcome, Err(Stopped::Io(error)) if is_full(error)) {
             for slot in self.ask(Command::TakeSpares).await.ok_or(Stopped::Gone)? {
                 self.files.disk.remove(&self.files.layout.slot(slot.number))?;
             }

@@ -7,6 +7,8 @@
 
 mod full;
 
+pub(super) use full::is_full;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     io,
@@ -269,7 +271,7 @@ impl Regrouper {
         let outcome = self.pass_through(through, victims, inspection, depth).await;
         self.last_pass = self.clock.elapsed().saturating_sub(begun);
         match outcome {
-            Err(Stopped::Io(error)) if error.kind() == io::ErrorKind::StorageFull => {
+            Err(Stopped::Io(error)) if is_full(&error) => {
                 self.pass_in_reserve(depth).await?;
                 // There was too little room for all of it: it is tried again.
                 Err(error.into())
