@@ -16,7 +16,8 @@
 //! `inspect` what is looked at when all is quiet, `retirement` and `residue` what at the very end;
 //! `witness` stands between the log and its disk. `wakes` is a run of its own: subscriptions over
 //! such a log, and those who are woken. So is `effects`: durable effects over such a log; and
-//! `supervisors`: two supervisors of agents over such a log. And so is `corruption`: a directory is
+//! `supervisors`: two supervisors of agents and two executors over such a log; `line` is the log as a
+//! process reaches it. And so is `corruption`: a directory is
 //! damaged, examined, repaired and read.
 
 mod actors;
@@ -29,6 +30,7 @@ mod effects;
 mod history;
 mod inspect;
 mod life;
+mod line;
 mod oracle;
 mod plan;
 mod residue;

@@ -2,7 +2,7 @@
 
 use std::{path::Path, sync::Arc, time::Duration};
 
-use live::{ChangeKind, Context, Effect, Event, HandlerError, Row, StreamDb, from};
+use live::{Row, StreamDb};
 use log::{Create, Log, file::FileLog};
 use serde::{Deserialize, Serialize};
 use sys::{
@@ -11,7 +11,7 @@ use sys::{
 };
 use wire::{Address, ContentType, StreamPath};
 
-use super::{Scene, ledger::Ledger};
+use super::{Scene, ledger::Ledger, process::Process};
 use crate::{
     dice::Dice,
     oracle::{Verdict, Violation, demand},
@@ -30,23 +30,60 @@ pub(super) const BOUND: Duration = Duration::from_secs(60);
 const WRITE_WAIT: Duration = Duration::from_secs(5);
 
 #[derive(Clone, Debug, Serialize, Deserialize, Row)]
-struct Message {
-    id: String,
-    is_open: bool,
+pub(super) struct Message {
+    pub(super) id: String,
+    pub(super) is_open: bool,
     edits: u64,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize, Row)]
-struct Answer {
-    id: String,
+pub(super) struct Answer {
+    pub(super) id: String,
 }
 
 /// Everything, open.
 struct Place {
     log: FileLog,
+    /// Of those who write rows.
     db: StreamDb,
-    effects: Vec<Effect>,
+    processes: Processes,
     disk: SimDisk,
+}
+
+/// All that run the effect, the one that has it last.
+struct Processes {
+    sys: Sys,
+    log: FileLog,
+    list: Vec<Process>,
+    /// Whether the one that had the effect is dead: the others know that they have it no more.
+    is_orphaned: bool,
+    /// Whether any has died in this life of the log.
+    has_died: bool,
+}
+
+impl Processes {
+    /// One more process takes the effect over.
+    fn employ(&mut self, scene: &Arc<Scene>, dice: &Dice) -> Verdict {
+        self.list.push(Process::start(scene, &self.sys, &self.log, dice)?);
+        self.is_orphaned = false;
+        Ok(())
+    }
+
+    /// One of several is gone.
+    fn kill(&mut self, scene: &Scene, index: usize) {
+        scene.note(&format!("process {index} of {} dies", self.list.len()));
+        scene.met.lock().deaths += 1;
+        self.has_died = true;
+        self.is_orphaned |= index + 1 == self.list.len();
+        self.list.remove(index).kill();
+    }
+
+    /// Faults of processes stop. If the one that had the effect is dead, it is started again: no
+    /// other restart makes up for what a process has missed.
+    fn settle(&mut self, scene: &Arc<Scene>, dice: &Dice) -> Verdict {
+        self.list.iter().for_each(|process| process.line().recover());
+        if self.is_orphaned { self.employ(scene, dice) } else { Ok(()) }
+    }
 }
 
 /// A life in which anything may go wrong; the disk on which the next one begins.
@@ -63,9 +100,7 @@ pub(super) async fn live(scene: &Arc<Scene>, disk: SimDisk, dice: &Dice) -> Verd
     scene.note(&format!("a life with {faults:?}"));
     place.disk.set_faults(faults);
     let (others, operations) = (dice.split(), dice.magnitude(5..=60));
-    let taking_over = take_over(scene, &place.db, &others);
-    let ((), taken) = tokio::join!(write(scene, &place.db, dice, operations), taking_over);
-    place.effects.extend(taken?);
+    work(scene, &mut place, dice, &others, operations).await?;
     Ok(end(scene, place, is_cut).await)
 }
 
@@ -75,10 +110,9 @@ pub(super) async fn calm_down(scene: &Arc<Scene>, disk: SimDisk, dice: &Dice) ->
     scene.note("a life that calms down");
     let mut place = open(scene, disk, dice).await?;
     let (others, operations) = (dice.split(), dice.magnitude(5..=60));
-    let taking_over = take_over(scene, &place.db, &others);
-    let ((), taken) = tokio::join!(write(scene, &place.db, dice, operations), taking_over);
-    place.effects.extend(taken?);
+    work(scene, &mut place, dice, &others, operations).await?;
     scene.calm(true);
+    place.processes.settle(scene, dice)?;
     let answered = all_is_answered(scene, &place).await;
     scene.calm(false);
     answered?;
@@ -105,12 +139,68 @@ pub(super) async fn finish(scene: &Arc<Scene>, disk: SimDisk, dice: &Dice) -> Ve
     scene.note("the last life");
     scene.calm(true);
     let mut place = open(scene, disk, dice).await?;
-    // A second executor takes over while the first is at work.
-    let second = start(scene, &place.db, dice);
-    place.effects.push(second.map_err(|error| Violation(format!("taking over: {error}")))?);
-    write(scene, &place.db, dice, 10).await;
+    // A second process runs the effect, too, and one of the two dies at its work.
+    let others = dice.split();
+    let Place { db, processes, .. } = &mut place;
+    processes.employ(scene, dice)?;
+    let dying = async {
+        scene.sys.clock.sleep(others.pause()).await;
+        processes.kill(scene, others.index(2));
+        scene.sys.clock.sleep(others.pause()).await;
+        processes.settle(scene, &others)
+    };
+    let ((), died) = tokio::join!(write(scene, db, dice, 10), dying);
+    died?;
     all_is_answered(scene, &place).await?;
     end(scene, place, false).await;
+    Ok(())
+}
+
+/// Rows are written, while processes come and go.
+async fn work(
+    scene: &Arc<Scene>,
+    place: &mut Place,
+    dice: &Dice,
+    others: &Dice,
+    operations: u64,
+) -> Verdict {
+    let Place { db, processes, .. } = place;
+    let coming = come_and_go(scene, processes, others);
+    let ((), came) = tokio::join!(write(scene, db, dice, operations), coming);
+    came
+}
+
+/// More processes run the effect while the first one does, which is not told to stop; one dies, or
+/// is cut off for a while and goes on.
+async fn come_and_go(scene: &Arc<Scene>, processes: &mut Processes, dice: &Dice) -> Verdict {
+    while dice.percent(50) {
+        for _ in 0..dice.between(1..=20) {
+            scene.sys.clock.sleep(dice.pause()).await;
+        }
+        match dice.between(0..=9) {
+            0..6 => {
+                scene.note("another process takes over");
+                processes.employ(scene, dice)?;
+                scene.met.lock().takeovers += 1;
+            }
+            6..8 if processes.list.len() > 1 => {
+                processes.kill(scene, dice.index(processes.list.len()));
+            }
+            _ => {
+                let index = dice.index(processes.list.len());
+                scene.note(&format!("process {index} is cut off"));
+                scene.met.lock().outages += 1;
+                processes.list[index].line().cut_off();
+                scene.sys.clock.sleep(Duration::from_millis(dice.magnitude(10..=3_000))).await;
+                // Meanwhile another one may have taken the effect over.
+                if dice.percent(50) {
+                    processes.employ(scene, dice)?;
+                    scene.sys.clock.sleep(dice.pause()).await;
+                }
+                processes.list[index].line().connect();
+            }
+        }
+    }
     Ok(())
 }
 
@@ -127,68 +217,9 @@ async fn open(scene: &Arc<Scene>, disk: SimDisk, dice: &Dice) -> Verdict<Place> 
     let db = StreamDb::builder(waist, address(), &sys).with::<Message>().with::<Answer>().open();
     let db = db.map_err(|error| wrong("opening the database", &error))?;
     db.ready().await.map_err(|error| wrong("reading the stream", &error))?;
-    let effect = start(scene, &db, dice).map_err(|error| wrong("starting", &error))?;
-    Ok(Place { log, db, effects: vec![effect], disk })
-}
-
-/// Starts more runners while the first one works, now and then; it is not told to stop.
-async fn take_over(scene: &Arc<Scene>, db: &StreamDb, dice: &Dice) -> Verdict<Vec<Effect>> {
-    let mut runners = Vec::new();
-    while dice.percent(40) {
-        for _ in 0..dice.between(1..=20) {
-            scene.sys.clock.sleep(dice.pause()).await;
-        }
-        scene.note("another runner takes over");
-        let started = start(scene, db, dice);
-        runners.push(started.map_err(|error| Violation(format!("taking over: {error}")))?);
-        scene.met.lock().takeovers += 1;
-    }
-    Ok(runners)
-}
-
-fn start(scene: &Arc<Scene>, db: &StreamDb, dice: &Dice) -> Result<Effect, live::DbError> {
-    let query = from::<Message>().filter(Message::is_open.eq(true));
-    let (scene, dice) = (scene.clone(), Arc::new(dice.split()));
-    let concurrency = usize::try_from(dice.between(1..=3)).unwrap_or(1);
-    let handler = move |event, context| answer(scene.clone(), dice.clone(), event, context);
-    db.durable_effect(NAME, query)
-        .on_enter(handler.clone())
-        .on_update(handler.clone())
-        .on_exit(handler)
-        .concurrency(concurrency)
-        .start()
-}
-
-/// Takes its time, fails now and then, and answers; or answers, and fails.
-async fn answer(
-    scene: Arc<Scene>,
-    dice: Arc<Dice>,
-    event: Event<Message>,
-    context: Context,
-) -> Result<(), HandlerError> {
-    let kind = match event.kind() {
-        ChangeKind::Enter => "enter",
-        ChangeKind::Update => "update",
-        ChangeKind::Exit => "exit",
-    };
-    let id = format!("{kind} {} {}", event.row().id, event.id().position);
-    scene.delivered(&id, context.attempt());
-    scene.sys.clock.sleep(dice.pause()).await;
-    if !scene.is_calm() && dice.percent(20) {
-        scene.met.lock().failed += 1;
-        return Err(HandlerError::new("no luck"));
-    }
-    let committed = context.commit(|rows| rows.put(&Answer { id: id.clone() })).await;
-    scene.note(&format!("committed {id}: {committed:?}"));
-    if committed.is_err() {
-        scene.met.lock().unanswered += 1;
-    }
-    committed?;
-    if !scene.is_calm() && dice.percent(10) {
-        scene.met.lock().failed_late += 1;
-        return Err(HandlerError::new("too late"));
-    }
-    Ok(())
+    let list = vec![Process::start(scene, &sys, &log, dice)?];
+    let processes = Processes { sys, log: log.clone(), list, is_orphaned: false, has_died: false };
+    Ok(Place { log, db, processes, disk })
 }
 
 /// Opens, edits, closes and deletes rows, now and then several at once.
@@ -227,22 +258,23 @@ async fn write(scene: &Scene, db: &StreamDb, dice: &Dice, operations: u64) {
 
 /// Ends a life; the disk as it is found by the next one.
 async fn end(scene: &Scene, place: Place, is_cut: bool) -> SimDisk {
-    let Place { log, db, effects, disk } = place;
-    let is_cut = is_cut || disk.is_off();
+    let Place { log, db, processes, disk, .. } = place;
+    // What a dead process has asked for is never answered, and holds on to the log: such a life
+    // ends with the power.
+    let is_cut = is_cut || disk.is_off() || processes.has_died;
     if is_cut {
         disk.power_cut();
         scene.met.lock().cuts += 1;
     }
     scene.note(if is_cut { "the power goes" } else { "the log is closed" });
-    // Handlers are told, and what they could not finish is left to the next life.
-    for effect in effects {
-        effect.dispose().await;
+    for process in processes.list {
+        process.dispose().await;
     }
     drop(db);
     log.close().await;
     if is_cut { disk.restart() } else { disk }
 }
 
-fn address() -> Address {
+pub(super) fn address() -> Address {
     Address::from("session".parse::<StreamPath>().expect("a path"))
 }

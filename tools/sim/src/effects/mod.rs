@@ -1,11 +1,13 @@
 //! The simulation of durable effects: rows enter, change in and leave a query of a stream whose
 //! disk fails and whose power goes, with handlers that are slow and fail, before and after their
-//! commit, and runners that take over from each other. However it ends, every transition that the
+//! commit, in processes that run the same effect at a time: they take over from each other, die, or
+//! are cut off and come back as if nothing had been. However it ends, every transition that the
 //! stream tells of has been answered, and what answers it was written once; once faults stop, with
-//! or without a restart, within [`life::BOUND`].
+//! or without a restart, within [`life::BOUND`], also when one of two processes dies just then.
 
 mod ledger;
 mod life;
+mod process;
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
@@ -22,7 +24,11 @@ use sys::{
 };
 
 use crate::{
-    Coverage, Detail, Outcome, dice::Dice, history::History, oracle::Verdict, oracle::Violation,
+    Coverage, Detail, Outcome,
+    dice::Dice,
+    history::History,
+    line::Tally,
+    oracle::{Verdict, Violation},
     seed::words_of,
 };
 
@@ -52,6 +58,10 @@ pub struct EffectsMet {
     pub failed_late: u64,
     /// Runners that took over from one that was at work.
     pub takeovers: u64,
+    /// Processes that died while another one ran the same effect.
+    pub deaths: u64,
+    /// Processes that were cut off, and came back.
+    pub outages: u64,
     /// Commits that were not answered with success.
     pub unanswered: u64,
     /// Lives that ended with a power cut.
@@ -68,6 +78,8 @@ impl EffectsMet {
         self.failed += other.failed;
         self.failed_late += other.failed_late;
         self.takeovers += other.takeovers;
+        self.deaths += other.deaths;
+        self.outages += other.outages;
         self.unanswered += other.unanswered;
         self.cuts += other.cuts;
         self.calmed += other.calmed;
@@ -77,10 +89,10 @@ impl EffectsMet {
     #[must_use]
     pub fn is_complete(&self) -> bool {
         let Self { delivered, redelivered, failed, failed_late, .. } = *self;
-        let Self { takeovers, unanswered, cuts, calmed, .. } = *self;
+        let Self { takeovers, deaths, outages, unanswered, cuts, calmed, .. } = *self;
         let handled = [delivered, redelivered, failed, failed_late];
-        let all = [handled, [takeovers, unanswered, cuts, calmed]].concat();
-        all.iter().all(|count| *count > 0)
+        let lived = [takeovers, deaths, outages, unanswered, cuts, calmed];
+        handled.iter().chain(&lived).all(|count| *count > 0)
     }
 }
 
@@ -92,6 +104,7 @@ struct Scene {
     // Each is held for one step, never across an await.
     met: Mutex<EffectsMet>,
     seen: Mutex<std::collections::BTreeSet<String>>,
+    tally: Arc<Tally>,
     /// Whether faults have stopped, those of handlers, too.
     is_calm: AtomicBool,
 }
@@ -137,7 +150,7 @@ impl Scene {
         let sys = Sys::simulated(seed ^ SYS_SALT, disk, BEGINNING);
         let history = History::new(sys.clock.clone(), Detail::Requests);
         let (met, seen, is_calm) = (Mutex::default(), Mutex::default(), AtomicBool::new(false));
-        Self { sys, history, met, seen, is_calm }
+        Self { sys, history, met, seen, tally: Arc::default(), is_calm }
     }
 
     fn is_calm(&self) -> bool {

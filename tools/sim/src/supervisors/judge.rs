@@ -1,52 +1,60 @@
 //! What must hold once faults have stopped.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
 
-use agent::rows::{CancelledBy, Generation, GenerationStatus, Message, Runner, Stop};
-use log::{Freshness, Log, ReadError, file::FileLog};
+use agent::{
+    contract::admits_call,
+    rows::{CancelledBy, Claim, Generation, GenerationStatus, Message, Runner, Stop, ToolCall},
+};
+use log::{Freshness, Log as _, ReadError, file::FileLog};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use sessions::SessionId;
 use state::{Place, Places, decode};
 use wire::{Address, Position, ReadFrom};
 
-use super::{Scene, process::AGENT};
+use super::{Scene, calls, process::AGENT};
 use crate::oracle::{Verdict, Violation, demand};
 
 /// A session as its stream tells it.
 #[derive(Default)]
-struct Told {
+pub(super) struct Told {
     /// Messages for the agent, by where they stand.
     asked: Vec<u64>,
     /// As they stand at last.
     generations: Vec<Generation>,
-    stops: u64,
+    pub(super) stops: u64,
+    /// As they stand at last.
+    pub(super) calls: Vec<ToolCall>,
+    /// By where they stand.
+    pub(super) claims: BTreeMap<u64, Claim>,
     /// Every row that a runner wrote, in order.
-    runners: Vec<Runner>,
+    pub(super) runners: Vec<Runner>,
 }
 
-/// Sessions in which something is not answered yet, and what.
-pub(super) async fn left(
-    log: &FileLog,
-    sessions: &[SessionId],
-) -> Verdict<Vec<(SessionId, String)>> {
-    let mut left = Vec::new();
-    for session in sessions {
-        let told = read(log, session).await?;
-        let over = || told.generations.iter().filter(|it| it.status.is_terminal());
+/// A session that is read on as its stream grows.
+pub(super) struct Reading {
+    pub(super) session: SessionId,
+    from: ReadFrom,
+    places: Places,
+    pub(super) told: Told,
+}
+
+impl Told {
+    /// What is not answered yet, or has not ended; none if all is.
+    pub(super) fn left(&self) -> Option<String> {
+        let over = || self.generations.iter().filter(|it| it.status.is_terminal());
         let is_open = |position: &&u64| !over().any(|it| covers(it, **position));
-        let open: Vec<_> = told.asked.iter().filter(is_open).collect();
-        if !open.is_empty() {
-            left.push((session.clone(), format!("{open:?} by {:?}", told.runners.last())));
-        }
+        let open: Vec<_> = self.asked.iter().filter(is_open).collect();
+        let calls: Vec<_> = self.calls.iter().filter(|it| !it.status.is_terminal()).collect();
+        let is_done = open.is_empty() && calls.is_empty();
+        (!is_done).then(|| format!("{open:?} by {:?}, {calls:?}", self.runners.last()))
     }
-    Ok(left)
 }
 
 /// Judges what has become of everything.
-pub(super) async fn judge(scene: &Scene, log: &FileLog, sessions: &[SessionId]) -> Verdict {
-    for session in sessions {
-        let told = read(log, session).await?;
+pub(super) fn judge(scene: &Scene, readings: &[Reading]) -> Verdict {
+    for Reading { session, told, .. } in readings {
         for position in &told.asked {
             let answers = told.generations.iter().filter(|it| covers(it, *position)).count();
             demand(answers == 1, || format!("{session} {position} has {answers} answers"))?;
@@ -55,6 +63,7 @@ pub(super) async fn judge(scene: &Scene, log: &FileLog, sessions: &[SessionId]) 
             judge_end(scene, session, generation, told.stops)?;
         }
         judge_takeovers(scene, session, &told.runners)?;
+        calls::judge(scene, session, told)?;
         scene.met.lock().answered += told.asked.len() as u64;
     }
     Ok(())
@@ -92,23 +101,36 @@ fn covers(generation: &Generation, position: u64) -> bool {
     is_after && position <= generation.read_up_to
 }
 
-async fn read(log: &FileLog, session: &SessionId) -> Verdict<Told> {
-    let address = Address::from(session.path().clone());
-    let log: Arc<dyn Log> = Arc::new(log.clone());
-    let (mut from, mut told, mut places) = (ReadFrom::Start, Told::default(), Places::default());
-    loop {
-        let chunk = match log.read(&address, from, 1 << 20).await {
-            Ok(chunk) => chunk,
-            Err(ReadError::NotFound(_)) => return Ok(told),
-            Err(error) => return Err(Violation(format!("{session} cannot be read: {error}"))),
-        };
-        for (lies, message) in (chunk.start.position.get()..).zip(chunk.messages()) {
-            told.place(&mut places, Position::new(lies), message);
+impl Reading {
+    pub(super) fn new(session: SessionId) -> Self {
+        let (places, told) = (Places::default(), Told::default());
+        Self { session, from: ReadFrom::Start, places, told }
+    }
+
+    /// Reads to the end of the session.
+    pub(super) async fn read_on(&mut self, log: &FileLog) -> Verdict {
+        let address = Address::from(self.session.path().clone());
+        loop {
+            let chunk = match log.read(&address, self.from, 1 << 20).await {
+                Ok(chunk) => chunk,
+                Err(ReadError::NotFound(_)) => return Ok(()),
+                // What was to be read next is a snapshot by now.
+                Err(ReadError::Trimmed(_)) if !matches!(self.from, ReadFrom::Start) => {
+                    *self = Self::new(self.session.clone());
+                    continue;
+                }
+                Err(error) => {
+                    return Err(Violation(format!("{} cannot be read: {error}", self.session)));
+                }
+            };
+            for (lies, message) in (chunk.start.position.get()..).zip(chunk.messages()) {
+                self.told.place(&mut self.places, Position::new(lies), message);
+            }
+            self.from = ReadFrom::At(chunk.next);
+            if chunk.freshness != Freshness::Behind {
+                return Ok(());
+            }
         }
-        if chunk.freshness != Freshness::Behind {
-            return Ok(told);
-        }
-        from = ReadFrom::At(chunk.next);
     }
 }
 
@@ -143,6 +165,16 @@ impl Told {
                     None => self.generations.push(row),
                 }
             }
+            Some("toolCall") => {
+                let Some(row) = row::<ToolCall>(&line) else { return };
+                match self.calls.iter_mut().find(|known| known.id == row.id) {
+                    // The first end counts, and so does the newest attempt.
+                    Some(known) if admits_call(known, &row) => *known = row,
+                    Some(_) => {}
+                    None => self.calls.push(row),
+                }
+            }
+            Some("claim") => self.claims.extend(row(&line).map(|row| (position, row))),
             Some("stop") => self.stops += u64::from(row::<Stop>(&line).is_some()),
             Some("runner") => self.runners.extend(row::<Runner>(&line)),
             _ => {}

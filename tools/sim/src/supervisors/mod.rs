@@ -1,9 +1,13 @@
-//! The simulation of supervisors: two of them on one log, people who write and say stop, calls that
-//! others answer. Supervisors die and are deployed anew, are cut off from the log, lose hints, have
-//! wall clocks that differ by days; disks fail and the power goes. Then faults stop, and everything
-//! that is owed must be done within a bound: each message is answered by exactly one generation,
-//! none has failed, and no runner was taken over that lived.
+//! The simulation of supervisors: two of them on one log, two executors that run what agents call,
+//! people who write, say stop and decide. Supervisors die and are deployed anew, are cut off from
+//! the log, lose hints, have wall clocks that differ by days; executors die, are cut off and come
+//! back, and their wall clocks differ by what claims allow for; the power goes. Then faults stop,
+//! and everything that is owed must be done within a bound: each message is answered by exactly one
+//! generation, none has failed, and no runner was taken over that lived. Each call has its end under
+//! one claim; what must not run twice did not, and no other ran again while a claim held.
 
+mod calls;
+mod executor;
 mod judge;
 mod life;
 mod process;
@@ -20,16 +24,20 @@ use sys::{
     disk::{SimDisk, SimFaults},
 };
 
+use self::calls::Calls;
 use crate::{
     Coverage, Detail, Outcome,
     dice::Dice,
     history::History,
+    line::Tally,
     oracle::{Verdict, Violation},
     seed::words_of,
 };
 
 const DISK_SALT: u64 = 0x7375_7065;
 const SYS_SALT: u64 = 0x7276_6973;
+/// Of so many requests of a process in a hundred the answer takes its time.
+const SLOW_PERCENT: u64 = 10;
 const BEGINNING: UnixMs = UnixMs::new(1_900_000_000_000);
 
 /// What a run of supervisors came to.
@@ -48,7 +56,7 @@ pub struct SupervisorsMet {
     pub answered: u64,
     /// Generations that a person has stopped.
     pub stopped: u64,
-    /// Calls that others have answered.
+    /// Calls that executors have answered.
     pub measured: u64,
     /// Runners that were taken over.
     pub takeovers: u64,
@@ -62,6 +70,18 @@ pub struct SupervisorsMet {
     pub hints_lost: u64,
     /// Watches that had lost hints when faults stopped, and were told only then.
     pub resyncs_owed: u64,
+    /// Executors that died.
+    pub executors_killed: u64,
+    /// Times that one was cut off from the log.
+    pub executors_cut_off: u64,
+    /// Claims that were taken over by another executor.
+    pub claims_taken_over: u64,
+    /// Runs of a tool after its first one.
+    pub run_again: u64,
+    /// Calls that an agent gave up before their time, since its clock is ahead.
+    pub given_up: u64,
+    /// Decisions of people on parked calls.
+    pub decided: u64,
     /// Lives of the log that ended with a power cut.
     pub cuts: u64,
     /// Seconds from when faults stopped until all was answered, at most.
@@ -69,9 +89,10 @@ pub struct SupervisorsMet {
 }
 
 impl SupervisorsMet {
-    fn counts(&self) -> [u64; 10] {
+    fn counts(&self) -> [u64; 15] {
         let Self { answered, stopped, measured, takeovers, deaths, deploys, .. } = *self;
-        let Self { outages, hints_lost, resyncs_owed, cuts, .. } = *self;
+        let Self { outages, hints_lost, resyncs_owed, cuts, executors_killed, .. } = *self;
+        let Self { executors_cut_off, claims_taken_over, run_again, decided, .. } = *self;
         [
             answered,
             stopped,
@@ -82,6 +103,11 @@ impl SupervisorsMet {
             outages,
             hints_lost,
             resyncs_owed,
+            executors_killed,
+            executors_cut_off,
+            claims_taken_over,
+            run_again,
+            decided,
             cuts,
         ]
     }
@@ -97,6 +123,12 @@ impl SupervisorsMet {
         self.outages += other.outages;
         self.hints_lost += other.hints_lost;
         self.resyncs_owed += other.resyncs_owed;
+        self.executors_killed += other.executors_killed;
+        self.executors_cut_off += other.executors_cut_off;
+        self.claims_taken_over += other.claims_taken_over;
+        self.run_again += other.run_again;
+        self.given_up += other.given_up;
+        self.decided += other.decided;
         self.cuts += other.cuts;
         self.seconds_max = self.seconds_max.max(other.seconds_max);
     }
@@ -113,11 +145,15 @@ impl SupervisorsMet {
 struct Scene {
     sys: Sys,
     seed: u64,
+    /// Whether wall clocks of supervisors differ by days, as in two of three runs, or do not.
+    clocks_differ: bool,
     history: History,
     // Each is held for one step, never across an await.
     met: Mutex<SupervisorsMet>,
     /// Supervisors whose process is gone.
     dead: Mutex<BTreeSet<String>>,
+    calls: Mutex<Calls>,
+    tally: Arc<Tally>,
 }
 
 /// Runs one seed of supervisors.
@@ -137,7 +173,7 @@ pub fn run_supervisors(seed: u64) -> SupervisorsOutcome {
     let trace_hash = disk.lock().trace_hash();
     let (history, coverage) = (scene.history.lines(), Coverage::default());
     let outcome = Outcome { seed, trace_hash, history, coverage, violation };
-    SupervisorsOutcome { outcome, met: *scene.met.lock() }
+    SupervisorsOutcome { outcome, met: scene.met() }
 }
 
 async fn play(seed: u64, scene: &Arc<Scene>, disk: &Mutex<SimDisk>) -> Verdict {
@@ -155,7 +191,19 @@ impl Scene {
     fn new(seed: u64, disk: SimDisk) -> Self {
         let sys = Sys::simulated(seed ^ SYS_SALT, disk, BEGINNING);
         let history = History::new(sys.clock.clone(), Detail::Requests);
-        Self { sys, seed, history, met: Mutex::default(), dead: Mutex::default() }
+        let (met, dead, calls) = (Mutex::default(), Mutex::default(), Mutex::default());
+        let (clocks_differ, tally) = (!seed.is_multiple_of(3), Arc::default());
+        Self { sys, seed, clocks_differ, history, met, dead, calls, tally }
+    }
+
+    /// What was met, with what lines and calls know of it.
+    fn met(&self) -> SupervisorsMet {
+        SupervisorsMet {
+            hints_lost: self.tally.hints_lost(),
+            resyncs_owed: self.tally.resyncs_owed(),
+            decided: self.calls.lock().decided(),
+            ..*self.met.lock()
+        }
     }
 
     fn note(&self, line: &str) {
