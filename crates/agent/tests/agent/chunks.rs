@@ -127,7 +127,7 @@ async fn how_many_chunks_a_turn_had_is_known_after_they_are_dropped() {
     session.over(2).await;
     agent.stop().await.unwrap();
 
-    let counted = counted(&session.rows(), session.rows::<Chunk>());
+    let counted = counted(&session.rows(), &session.rows::<Chunk>());
     assert!(counted.len() == 3 && counted.values().all(|count| *count > 0), "{counted:?}");
     let compaction = live::compact(&session.log, session.address.clone(), &session.sys);
     let now = session.sys.clock.unix_ms();
@@ -143,7 +143,7 @@ async fn how_many_chunks_a_turn_had_is_known_after_they_are_dropped() {
 }
 
 /// The chunks of each step that there are.
-fn counted(steps: &[Step], chunks: Vec<Chunk>) -> BTreeMap<String, u64> {
+fn counted(steps: &[Step], chunks: &[Chunk]) -> BTreeMap<String, u64> {
     let mut counts: BTreeMap<_, _> = steps.iter().map(|step| (step.id.clone(), 0)).collect();
     for chunk in chunks.iter().filter(|chunk| chunk.kind != ChunkType::End) {
         let first = |step: &&Step| {
