@@ -163,6 +163,9 @@ pub const SESSION_READ_BYTES: usize = 1024 * 1024;
 pub const SESSION_AGENTS_MAX: usize = 1_024;
 /// Messages for one agent that it has not read and that are known one by one.
 pub const SESSION_UNREAD_MAX: usize = 1_024;
+/// Generations of one agent that have not ended and are known. There is one at most, unless others
+/// write what only the agent should.
+pub const SESSION_GENERATIONS_OPEN_MAX: usize = 256;
 /// Calls of one session that have not ended and are known.
 pub const SESSION_CALLS_MAX: usize = 10_000;
 /// Calls of one session that have ended and are still known, so that it can be told how.
@@ -187,6 +190,12 @@ pub const IDS_PER_PAGE: usize = 102;
 pub const IDS_RUN_RATIO: u64 = 4;
 /// Bytes of a session that are read at a time, backwards, to find where a window begins.
 pub const WINDOW_READ_BYTES: usize = 256 * 1024;
+/// Bytes of a session that an agent reads when it starts, for each byte of its conversation that
+/// its model may be told: what lies between may be chunks, and what other agents say. Beyond them
+/// its conversation begins later.
+pub const WINDOW_BYTES_PER_HISTORY_BYTE: u64 = 16;
+/// The same for agents whose models are told little.
+pub const WINDOW_BYTES_MIN: u64 = 1024 * 1024;
 /// How long an agent waits until it has read its own takeover.
 pub const TAKEOVER_PATIENCE: Duration = Duration::from_secs(30);
 /// Bytes of a stream that are read at once when a dead attempt is cleared away.

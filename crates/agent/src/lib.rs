@@ -61,6 +61,9 @@ mod durable_chat;
 mod durable_tool;
 mod executor;
 mod foreman;
+#[cfg(fuzzing)]
+#[doc(hidden)]
+pub mod fuzzing;
 mod generator;
 mod holds;
 mod journal;

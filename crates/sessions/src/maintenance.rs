@@ -5,7 +5,6 @@ use agent::{
     rows::{self, KeepChunks},
     session::{Session, Sessions},
 };
-use live::CompactError;
 use sys::Sys;
 use tokio::sync::Semaphore;
 
@@ -34,7 +33,7 @@ impl Maintenance {
         {
             let mut open = open.lock().await;
             open.rest().await;
-            if !self.is_due(&open).await {
+            if !self.is_due(&mut open).await {
                 return;
             }
         }
@@ -42,7 +41,7 @@ impl Maintenance {
         let read_to = {
             // Much may have happened while others had their turns.
             let mut open = open.lock().await;
-            if open.catch_up().await.is_err() || !self.is_due(&open).await {
+            if open.catch_up().await.is_err() || !self.is_due(&mut open).await {
                 return;
             }
             open.place().expect("a session that was read has a place").0
@@ -55,19 +54,20 @@ impl Maintenance {
             Ok(compacted) => {
                 let (before, after) = (compacted.before.bytes, compacted.after.bytes);
                 tracing::debug!(%session, before, after, "a session was compacted");
-                // Of chunks that are kept for a while the snapshot itself tells.
-                if let (Some(snapshot), KeepChunks::UntilMessage) = (compacted.snapshot, self.keep)
-                {
-                    open.lock().await.compacted(snapshot).await;
-                }
+                open.lock().await.compacted(&compacted, self.keep).await;
             }
-            Err(CompactError::Moved) => {}
-            Err(error) => tracing::debug!(%session, %error, "a session is not compacted"),
+            Err(error) if error.is_retryable() => {
+                tracing::debug!(%session, %error, "a session is not compacted this time");
+            }
+            Err(error) => {
+                tracing::debug!(%session, %error, "a session is not compacted");
+                open.lock().await.not_compacted();
+            }
         }
     }
 
     /// Whether a compaction of the session is worth it now.
-    async fn is_due(&self, session: &Session) -> bool {
+    async fn is_due(&self, session: &mut Session) -> bool {
         let due = session.compaction_due(self.keep).await.ok().flatten();
         due.is_some_and(|due| due <= self.sys.clock.unix_ms())
     }

@@ -36,12 +36,17 @@ impl World {
     }
 
     fn launch(&self, keep_chunks: KeepChunks) -> Fleet {
+        self.launch_saying(keep_chunks, |_| 40)
+    }
+
+    /// With an agent whose answers have so many pieces, first to last.
+    fn launch_saying(&self, keep_chunks: KeepChunks, pieces: fn(usize) -> usize) -> Fleet {
         let (sys, log) = (self.sys.clone(), self.log.clone());
         let start = move |session: SessionId, lease: Lease| {
             let (sys, log) = (sys.clone(), log.clone());
             async move {
-                let text = "a word and another one, ".repeat(40);
-                let script = (0..99).map(|_| Turn::new().text(text.clone())).collect();
+                let text = |number| "a word and another one, ".repeat(pieces(number));
+                let script = (0..99).map(|number| Turn::new().text(text(number))).collect();
                 let model = Scripted::ordered(script, Order::ByConversation, sys.clone());
                 let model =
                     model.pace(providers::scripted::Pace::per_word(Duration::from_millis(20)));
@@ -149,5 +154,40 @@ async fn a_session_that_rests_is_left_alone_from_then_on() {
     let head = world.log.head(&world.address()).await.unwrap();
     world.sys.clock.sleep(Duration::from_hours(24)).await;
     assert_eq!(world.log.head(&world.address()).await.unwrap(), head);
+    fleet.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn chunks_that_are_kept_for_an_hour_are_dropped_after_it() {
+    let world = World::new().await;
+    let fleet = world.launch(KeepChunks::For(Duration::from_hours(1)));
+    for number in 0..2 {
+        world.ask(&format!("m{number}")).await;
+        world.answered(number + 1).await;
+    }
+    let before = shown(&world.db().await);
+    world.sys.clock.sleep(Duration::from_mins(50)).await;
+    assert_eq!(shown(&world.db().await), before);
+    world.sys.clock.sleep(Duration::from_mins(20)).await;
+    assert_eq!(shown(&world.db().await), (before.0, 0));
+    fleet.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_is_not_written_again_at_each_rest() {
+    let world = World::new().await;
+    let pieces = |number| if number < 3 { 400 } else { 2 };
+    let fleet = world.launch_saying(KeepChunks::For(Duration::from_hours(1)), pieces);
+    let mut written = Vec::new();
+    for number in 0..20 {
+        world.ask(&format!("m{number}")).await;
+        world.answered(number + 1).await;
+        let before = world.log.head(&world.address()).await.unwrap().tail.byte.get();
+        world.sys.clock.sleep(Duration::from_hours(3)).await;
+        let after = world.log.head(&world.address()).await.unwrap().tail.byte.get();
+        written.push(after - before);
+    }
+    let rewritten = written[4..].iter().filter(|bytes| **bytes > 2_000).count();
+    assert!(rewritten <= 2, "the session was written again at most rests: {written:?}");
     fleet.shutdown().await;
 }

@@ -8,7 +8,7 @@ use sys::Sys;
 use crate::{
     caps::{
         FLUSH_PATIENCE, FLUSH_PATIENCE_ECONOMY, HISTORY_BYTES_DEFAULT, HISTORY_MESSAGES_DEFAULT,
-        LEASE_DEFAULT,
+        LEASE_DEFAULT, WINDOW_BYTES_MIN, WINDOW_BYTES_PER_HISTORY_BYTE,
     },
     lease::{Home, Lease},
     rows::Runner,
@@ -54,6 +54,12 @@ impl History {
     #[must_use]
     pub const fn last(messages_max: usize) -> Self {
         Self { messages_max, bytes_max: HISTORY_BYTES_DEFAULT }
+    }
+
+    /// Bytes of the session that an agent reads for it when it starts.
+    pub(super) const fn window_bytes_max(self) -> u64 {
+        let bytes = (self.bytes_max as u64).saturating_mul(WINDOW_BYTES_PER_HISTORY_BYTE);
+        if bytes > WINDOW_BYTES_MIN { bytes } else { WINDOW_BYTES_MIN }
     }
 
     pub(super) const fn is_over(self, messages: usize, bytes: usize) -> bool {

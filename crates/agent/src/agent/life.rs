@@ -12,7 +12,7 @@ use live::{Since, StreamDb};
 use log::{Log, ReadError};
 use sys::Cancellation;
 use tokio::sync::watch;
-use wire::Address;
+use wire::{Address, Offset};
 
 use super::{
     Activity, AgentError,
@@ -49,6 +49,10 @@ pub(super) struct Life {
     read_up_to: Option<u64>,
     /// Where the rows begin that `db` shows.
     since: Option<Since>,
+    /// What began before this position is not all in `db`.
+    floor: u64,
+    /// Where the stream ended when `db` was opened.
+    opened_at: Option<Offset>,
     /// Where the conversation begins that the model is told.
     history_from: u64,
     /// How much of the conversation was weighed, and what it weighs.
@@ -67,8 +71,9 @@ impl Life {
     ) -> Result<(Self, PulseHandle), AgentError> {
         let unreadable = |error: &dyn std::fmt::Display| AgentError::Unreadable(error.to_string());
         let log = Arc::clone(sessions.log());
-        let opened = opened(sessions, &address, &core.name).await;
-        let (before, since) = opened.map_err(|error| unreadable(&error))?;
+        let opened = opened(sessions, &address, &core).await;
+        let Opened { before, since, floor, read_up_to, tail } =
+            opened.map_err(|error| unreadable(&error))?;
         let db = rows::session(StreamDb::builder(Arc::clone(&log), address.clone(), &core.sys));
         let db = since.iter().fold(db, |db, since| db.since(*since));
         let db = db.open().map_err(|error| unreadable(&error))?;
@@ -119,8 +124,10 @@ impl Life {
             was_forked,
             news,
             machine: None,
-            read_up_to: None,
+            read_up_to,
             since,
+            floor,
+            opened_at: tail,
             history_from: 0,
             weighed: (0, 0),
             cancellation,
@@ -149,6 +156,9 @@ impl Life {
     async fn work(&mut self) -> Result<(), Ended> {
         self.go_on_from_past().await?;
         loop {
+            if self.is_overgrown().await {
+                return Ok(());
+            }
             self.news.forget(self.read_up_to);
             let mail = self.news.waiting(INBOX_BATCH_MAX);
             if mail.is_empty() {
@@ -260,8 +270,12 @@ impl Life {
     /// Takes up the conversation, and what the runner before has left unfinished.
     async fn go_on_from_past(&mut self) -> Result<(), Ended> {
         let past = self.past()?;
+        if past.is_short {
+            let why = "the runner before began a generation meanwhile that needs more of it";
+            return Err(AgentError::Unreadable(why.to_owned()).into());
+        }
+        self.read_up_to = self.read_up_to.max(past.read_up_to);
         let Some(last) = &past.last else { return Ok(()) };
-        self.read_up_to = Some(last.generation.read_up_to);
         if last.generation.status.is_terminal() {
             return self.take_up(past);
         }
@@ -275,8 +289,19 @@ impl Life {
         self.go_on_with(last).await
     }
 
+    /// Whether so much was written since it began to read that it should begin anew, with less; a
+    /// supervisor does that at once.
+    async fn is_overgrown(&self) -> bool {
+        let Some(opened_at) = self.opened_at.filter(|_| self.core.lease.is_some()) else {
+            return false;
+        };
+        let Ok(head) = self.log.head(&self.address).await else { return false };
+        let grown = head.tail.byte.get().saturating_sub(opened_at.byte.get());
+        grown > self.core.history.window_bytes_max()
+    }
+
     fn past(&self) -> Result<Past, AgentError> {
-        let past = Past::read(&self.db, &self.core.name);
+        let past = Past::read(&self.db, &self.core.name, self.floor);
         past.map_err(|error| AgentError::Unreadable(error.to_string()))
     }
 
@@ -351,24 +376,43 @@ impl Life {
 }
 
 /// Who ran an agent before, and from where on its rows are needed.
-async fn opened(
-    sessions: &Sessions,
-    address: &Address,
-    agent: &str,
-) -> Result<(Option<Runner>, Option<Since>), ReadError> {
-    let Some(path) = address.stream() else { return Ok((None, None)) };
+#[derive(Default)]
+struct Opened {
+    before: Option<Runner>,
+    since: Option<Since>,
+    /// If its conversation begins later than it did, since that was too far back: where.
+    floor: u64,
+    /// How far it has read, if the rows may not tell it.
+    read_up_to: Option<u64>,
+    /// Where the session ends.
+    tail: Option<Offset>,
+}
+
+async fn opened(sessions: &Sessions, address: &Address, core: &Core) -> Result<Opened, ReadError> {
+    let Some(path) = address.stream() else { return Ok(Opened::default()) };
     let session = sessions.of(path);
     let mut session = session.lock().await;
-    let head = session.catch_up().await?.agent(agent).cloned().unwrap_or_default();
-    let since = match (head.window(), session.place()) {
-        (Some(from), _) => session.window(from).await?.since(),
+    let head = session.catch_up().await?.agent(&core.name).cloned().unwrap_or_default();
+    let window = session.window_of(&head, core.history.window_bytes_max()).await?;
+    let (before, place) = (head.runner.as_ref().map(|runner| runner.row.clone()), session.place());
+    let opened = Opened { before, tail: place.map(|(offset, _)| offset), ..Opened::default() };
+    Ok(match (window, place) {
+        (Some(window), _) if Some(window.covered) == head.window() => {
+            Opened { since: Some(window.since()), ..opened }
+        }
+        (Some(window), _) => Opened {
+            since: Some(window.since()),
+            floor: window.covered.get(),
+            read_up_to: head.read_up_to(),
+            ..opened
+        },
         // Nothing was said to it yet, so only what comes concerns it.
         (None, Some((offset, life))) => {
-            Since { life: life.get(), offset, position: offset.position }
+            let since = Since { life: life.get(), offset, position: offset.position };
+            Opened { since: Some(since), ..opened }
         }
-        (None, None) => return Ok((head.runner.map(|runner| runner.row), None)),
-    };
-    Ok((head.runner.map(|runner| runner.row), Some(since)))
+        (None, None) => opened,
+    })
 }
 
 /// Why an agent does not go on.

@@ -27,6 +27,10 @@ pub(super) struct Past {
     asked: Exchange,
     /// The last generation.
     pub(super) last: Option<Last>,
+    /// The last generation is under way, and needs rows that are not there.
+    pub(super) is_short: bool,
+    /// How far the agent has read, also where what it said is passed over.
+    pub(super) read_up_to: Option<u64>,
 }
 
 /// What a generation has read and said.
@@ -64,14 +68,19 @@ pub(super) fn runner_of(db: &StreamDb, agent: &str) -> Result<Option<Runner>, Db
 
 impl Past {
     /// Reads it from the rows, which must be there.
-    pub(super) fn read(db: &StreamDb, agent: &str) -> Result<Self, DbError> {
+    ///
+    /// Rows before `floor` are not all there: what began before it is passed over.
+    pub(super) fn read(db: &StreamDb, agent: &str, floor: u64) -> Result<Self, DbError> {
         let own = from::<Generation>().filter(Generation::agent_name.eq(agent));
         let mut generations: Vec<_> = db.once(own)?.iter().map(|row| (**row).clone()).collect();
         generations.sort_by_key(|generation| generation.read_up_to);
         let history_from = generations.last().and_then(|last| last.history_from).unwrap_or(0);
+        let under_way = generations.last().filter(|last| !last.status.is_terminal());
+        let is_short = under_way.is_some() && history_from < floor;
+        let read_up_to = generations.last().map(|last| last.read_up_to);
         generations.retain(|generation| generation.read_up_to >= history_from);
         let inbox = Inbox::of(db, agent)?;
-        let mut past = Self::default();
+        let mut past = Self { is_short, read_up_to, ..Self::default() };
         let rows = Rows::read(db)?;
         let mut unread = 0;
         for generation in generations {
@@ -79,7 +88,12 @@ impl Past {
             let turns = rows.turns_of(&generation.id);
             // Rows of earlier versions do not say where they began: behind the one before.
             let first = generation.read_after.map_or(unread, |after| after.saturating_add(1));
+            // It was told nothing from before that, so it has read nothing from there.
+            let first = first.max(generation.history_from.unwrap_or(0));
             unread = generation.read_up_to.saturating_add(1);
+            if first < floor {
+                continue;
+            }
             let read = || inbox.read(first..unread);
             past.asked.from = first.max(history_from);
             past.asked.messages = read().flat_map(|row| message_of(row, &Calls::new())).collect();

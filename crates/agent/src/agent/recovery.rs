@@ -118,6 +118,9 @@ impl Work<'_> {
     async fn end_dead_attempt(&mut self, left: &Left) -> Result<Step, Halt> {
         let mut writes = Writes::default();
         self.delete_chunks(left.dead.iter().rev().copied(), &mut writes);
+        if let Some(step) = &mut self.step {
+            step.first_chunk = self.flushed;
+        }
         if !writes.is_empty() {
             self.journal.commit(writes).await?;
         }

@@ -131,6 +131,7 @@ impl Work<'_> {
             failures: 0,
             deaths: 0,
             first_chunk: self.flushed,
+            chunks: None,
             model: None,
             stop: None,
             usage: None,
@@ -243,6 +244,7 @@ impl Work<'_> {
         let notes = std::mem::take(&mut self.notes);
         if let Some(step) = &mut self.step {
             step.status = status;
+            step.chunks = Some(self.flushed.saturating_sub(step.first_chunk));
             step.error = error;
             step.completed_at = Some(now);
             step.model = notes.model;

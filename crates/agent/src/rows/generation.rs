@@ -101,6 +101,10 @@ pub struct Step {
     pub deaths: u32,
     /// The first chunk of this attempt.
     pub first_chunk: u64,
+    /// How many chunks this attempt has left when it ended, also once they are dropped; absent if
+    /// it has not ended, or an earlier version wrote it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub chunks: Option<u64>,
     /// The model that answered, as its provider calls it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,

@@ -153,6 +153,15 @@ fn first<const N: usize>(bytes: &[u8]) -> [u8; N] {
     taken
 }
 
+/// Reads bytes as a page of ids: what is read must come back as it was.
+#[cfg(fuzzing)]
+pub fn fuzz_page(bytes: &[u8]) {
+    let Some(entries) = read_page(bytes) else { return };
+    let back: Entries =
+        pages(&entries).flat_map(|page| read_page(&page).expect("a page")).collect();
+    assert_eq!(back, entries);
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -10,6 +10,8 @@
 //! to the tail when somebody asks, and kept as a snapshot in a system stream, so that the next
 //! process reads the tail alone. Everything in that stream can be deleted, and is made anew.
 
+mod chunks;
+mod compaction;
 mod ids;
 mod index;
 mod snapshot;
@@ -23,11 +25,9 @@ use std::{
 };
 
 use ::state::Ticks;
-use log::{
-    Append, AppendError, Chunk, Freshness, HeadError, Incarnation, Log, ReadError, Unavailable,
-};
+use log::{Append, AppendError, Chunk, Freshness, Incarnation, Log, ReadError, Unavailable};
 use parking_lot::Mutex;
-use sys::{Sys, UnixMs};
+use sys::Sys;
 use tokio::sync::Mutex as Writer;
 use wire::{Address, Offset, ReadFrom, StreamPath};
 
@@ -35,17 +35,16 @@ use self::{
     ids::Run,
     index::{Index, Miss},
 };
+#[cfg(fuzzing)]
+pub use self::{ids::fuzz_page, snapshot::fuzz_snapshot};
 pub use self::{
     ids::{Entered, IdKey, Print},
     state::{AgentHead, CallHead, LastGeneration, RunnerHead, SessionState},
     window::Window,
 };
-use crate::{
-    caps::{
-        INDEX_LOSSES_MAX, SESSION_READ_BYTES, SESSIONS_OPEN_MAX, SNAPSHOT_EVERY_BYTES,
-        SNAPSHOT_IDS_MAX, SNAPSHOT_TAIL_BYTES,
-    },
-    rows::KeepChunks,
+use crate::caps::{
+    INDEX_LOSSES_MAX, SESSION_READ_BYTES, SESSIONS_OPEN_MAX, SNAPSHOT_EVERY_BYTES,
+    SNAPSHOT_IDS_MAX, SNAPSHOT_TAIL_BYTES,
 };
 
 /// The sessions of a log that are in use in this process. Cheap to clone; all parts of a process
@@ -89,6 +88,11 @@ pub struct Session {
     kept: Offset,
     /// Where reading began.
     opened_at: Offset,
+    /// Where the stream began when its chunks were counted: another begin tells that a compaction
+    /// has left some out since.
+    counted_from: Option<Offset>,
+    /// No compaction is worth it before the stream is as long as this.
+    compact_at: u64,
 }
 
 impl Sessions {
@@ -145,6 +149,8 @@ impl Session {
             ends: BTreeMap::new(),
             kept: Offset::START,
             opened_at: Offset::START,
+            counted_from: None,
+            compact_at: 0,
         }
     }
 
@@ -261,36 +267,10 @@ impl Session {
         self.next.map_or(0, |(next, _)| next.byte.get().saturating_sub(self.kept.byte.get()))
     }
 
-    /// When a compaction would give back so much that it is worth it, by the wall clock; none if
-    /// it would not, or something is open.
-    ///
-    /// # Errors
-    /// If the stream is not there.
-    pub async fn compaction_due(&self, keep: KeepChunks) -> Result<Option<UnixMs>, HeadError> {
-        let Some(due) = self.state.chunks_due(keep).filter(|_| self.state.has_many_chunks()) else {
-            return Ok(None);
-        };
-        let head = self.log.head(&self.address).await?;
-        let is_open = head.closed || self.state.oldest_open().is_some();
-        Ok((self.state.is_worth_compacting(&head) && !is_open).then_some(due))
-    }
-
-    /// A compaction has put a snapshot of the stream, without any chunks, between these places.
-    /// What was read up to its start stays true, and reading goes on behind it.
-    pub async fn compacted(&mut self, snapshot: std::ops::Range<Offset>) {
-        self.state.forget_chunks();
-        if let Some((next, _)) = &mut self.next
-            && *next == snapshot.start
-        {
-            *next = snapshot.end;
-            // The snapshot that is kept is from before what the stream holds now.
-            if self.kept != Offset::START {
-                self.keep().await;
-            }
-        }
-    }
-
     fn take(&mut self, chunk: &Chunk) {
+        if self.next.is_none() {
+            self.counted_from = Some(chunk.start);
+        }
         let mut at = chunk.start;
         for message in chunk.messages() {
             let lies = at.position;
@@ -325,7 +305,7 @@ impl Session {
         self.next = Some((snapshot.offset, head.incarnation));
         self.ticks = Ticks::from(snapshot.covered);
         (self.state, self.runs, self.kept) = (snapshot.state, snapshot.runs, snapshot.offset);
-        self.opened_at = snapshot.offset;
+        (self.opened_at, self.counted_from) = (snapshot.offset, snapshot.counted_from);
         Ok(())
     }
 
@@ -340,6 +320,7 @@ impl Session {
             incarnation: life.get(),
             offset,
             covered: self.ticks.covered(),
+            counted_from: self.counted_from,
             state: self.state.clone(),
             runs: self.runs.clone(),
         };
@@ -357,6 +338,7 @@ impl Session {
         self.runs.clear();
         self.ends.clear();
         (self.kept, self.opened_at) = (Offset::START, Offset::START);
+        (self.counted_from, self.compact_at) = (None, 0);
         self.index.forget();
     }
 }

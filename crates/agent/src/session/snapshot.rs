@@ -21,6 +21,9 @@ pub(super) struct Snapshot {
     pub(super) incarnation: u64,
     pub(super) offset: Offset,
     pub(super) covered: Position,
+    /// Where the stream began when its chunks were counted; snapshots of earlier versions do not
+    /// tell.
+    pub(super) counted_from: Option<Offset>,
     pub(super) state: SessionState,
     pub(super) runs: Vec<Run>,
 }
@@ -51,6 +54,8 @@ struct Written {
     incarnation: u64,
     offset: String,
     covered: u64,
+    #[serde(default)]
+    counted_from: Option<String>,
     state: SessionState,
     runs: Vec<(String, u64)>,
 }
@@ -63,6 +68,7 @@ impl Snapshot {
             incarnation: self.incarnation,
             offset: self.offset.to_string(),
             covered: self.covered.get(),
+            counted_from: self.counted_from.map(|offset| offset.to_string()),
             state: self.state.clone(),
             runs: runs.collect(),
         };
@@ -94,6 +100,7 @@ impl Snapshot {
             incarnation: written.incarnation,
             offset: written.offset.parse().ok()?,
             covered: Position::new(written.covered),
+            counted_from: written.counted_from.map(|at| at.parse().ok()).unwrap_or_default(),
             state: written.state,
             runs: written.runs.into_iter().map(run).collect::<Option<_>>()?,
         })
@@ -112,4 +119,12 @@ impl Snapshot {
         }
         Ok(())
     }
+}
+
+/// Reads bytes as a snapshot: what is read must come back as it was.
+#[cfg(fuzzing)]
+pub fn fuzz_snapshot(bytes: &[u8]) {
+    let Ok(snapshot) = Snapshot::decode(bytes) else { return };
+    let written = snapshot.encode().expect("a snapshot that was read can be written");
+    assert_eq!(Snapshot::decode(&written).ok(), Some(snapshot));
 }

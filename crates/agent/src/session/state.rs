@@ -6,23 +6,21 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use live::Row;
-use log::Head;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::Value;
 use state::{Entry, Json, Operation, Start, Tick, Write};
-use sys::UnixMs;
-use wire::{Position, Timestamp};
+use wire::Position;
 
-use super::ids::{IdKey, Print};
+use super::{
+    chunks::ChunkCount,
+    ids::{IdKey, Print},
+};
 use crate::{
     caps::{
-        COMPACTION_GAIN_BYTES_MIN, COMPACTION_GAIN_SHARE, SESSION_AGENTS_MAX,
-        SESSION_CALLS_ENDED_MAX, SESSION_CALLS_MAX, SESSION_UNREAD_MAX,
+        SESSION_AGENTS_MAX, SESSION_CALLS_ENDED_MAX, SESSION_CALLS_MAX,
+        SESSION_GENERATIONS_OPEN_MAX, SESSION_UNREAD_MAX,
     },
-    rows::{
-        CallStatus, Chunk, Generation, KeepChunks, Message, Resolution, Runner, Step, StepStatus,
-        Stop, ToolCall,
-    },
+    rows::{CallStatus, Generation, Message, Resolution, Runner, Step, StepStatus, Stop, ToolCall},
 };
 
 /// What is open in a session, up to where it was read.
@@ -47,18 +45,10 @@ pub struct SessionState {
     /// Messages that were written.
     messages: u64,
     /// Texts as they grew, which no reader needs once their message is there.
-    chunks: ChunkCount,
-}
-
-/// Chunks that the stream holds.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct ChunkCount {
-    bytes: u64,
-    /// Generations under way that have some; the last few.
-    generations: VecDeque<String>,
-    /// When the first generation ended that has some, and when the last one did.
-    ended_ms: Option<(u64, u64)>,
+    pub(super) chunks: ChunkCount,
+    /// There were more open calls than are kept here, so that any may be open.
+    #[serde(default)]
+    has_more_calls: bool,
 }
 
 /// What an agent has to do, and who runs it.
@@ -73,6 +63,10 @@ pub struct AgentHead {
     sign: Option<(u64, u64)>,
     /// Generations that have not ended.
     open: BTreeMap<String, OpenGeneration>,
+    /// Where the first of those began that are too many to be kept: whether they have ended is not
+    /// known.
+    #[serde(default)]
+    more_open: Option<u64>,
     /// Messages for it that it has not read, by position.
     unread: BTreeMap<u64, String>,
     /// The last of those that are too many to be kept.
@@ -139,7 +133,8 @@ impl AgentHead {
     /// not ended.
     #[must_use]
     pub fn has_work(&self) -> bool {
-        !self.open.is_empty() || !self.unread.is_empty() || self.unread_up_to > self.read_up_to
+        let is_open = !self.open.is_empty() || self.more_open.is_some();
+        is_open || !self.unread.is_empty() || self.unread_up_to > self.read_up_to
     }
 
     /// The last message that its runner wrote, in this takeover: another one renews its lease.
@@ -162,9 +157,26 @@ impl AgentHead {
     /// the first message that it has not read. None if it was told nothing yet.
     #[must_use]
     pub fn window(&self) -> Option<Position> {
-        let history = self.last.as_ref().map(|last| last.history_from);
+        self.window_with(self.last.as_ref())
+    }
+
+    /// The same, without what it was told before: a conversation in which nothing is under way may
+    /// begin later.
+    pub(super) fn window_at_least(&self) -> Option<Position> {
+        let is_open = |id: &str| self.open.contains_key(id) || self.more_open.is_some();
+        self.window_with(self.last.as_ref().filter(|last| is_open(&last.id)))
+    }
+
+    fn window_with(&self, last: Option<&LastGeneration>) -> Option<Position> {
+        let history = last.map(|last| last.history_from);
         let unread = self.unread.first_key_value().map(|(position, _)| *position);
         history.into_iter().chain(unread).min().map(Position::new)
+    }
+
+    /// How far it has read.
+    #[must_use]
+    pub const fn read_up_to(&self) -> Option<u64> {
+        self.read_up_to
     }
 }
 
@@ -186,6 +198,12 @@ impl SessionState {
     #[must_use]
     pub fn moved(&self) -> Option<Position> {
         self.moved.map(Position::new)
+    }
+
+    /// Whether there may be calls that have not ended and are not known here.
+    #[must_use]
+    pub const fn has_more_calls(&self) -> bool {
+        self.has_more_calls
     }
 
     /// A call that has not ended, or has just ended.
@@ -213,7 +231,8 @@ impl SessionState {
     #[must_use]
     pub fn oldest_open(&self) -> Option<Position> {
         let open = self.agents.values().flat_map(|agent| agent.open.values());
-        open.map(|open| open.began).min().map(Position::new)
+        let more = self.agents.values().filter_map(|agent| agent.more_open);
+        open.map(|open| open.began).chain(more).min().map(Position::new)
     }
 
     /// Messages that were written, by people and agents.
@@ -222,44 +241,12 @@ impl SessionState {
         self.messages
     }
 
-    /// Whether there are so many chunks that it may be worth it to look how large the stream is.
-    pub(super) const fn has_many_chunks(&self) -> bool {
-        self.chunks.bytes >= COMPACTION_GAIN_BYTES_MIN
-    }
-
-    /// Whether chunks are a third of the stream or more, so that a compaction without them costs no
-    /// more than what was written since the last one.
-    pub(super) fn is_worth_compacting(&self, head: &Head) -> bool {
-        let bytes = head.tail.byte.get() - head.earliest.byte.get();
-        self.has_many_chunks() && self.chunks.bytes * COMPACTION_GAIN_SHARE >= bytes
-    }
-
-    /// When a compaction can leave chunks out, by the wall clock.
-    pub(super) fn chunks_due(&self, keep: KeepChunks) -> Option<UnixMs> {
-        match keep {
-            KeepChunks::UntilMessage => Some(UnixMs::new(0)),
-            // All of them once the session has been quiet for that long; in a busy one those of
-            // the first half of twice that time, so that each compaction is worth its cost.
-            KeepChunks::For(time) => {
-                let time = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
-                let (first, last) = self.chunks.ended_ms?;
-                let busy = first.saturating_add(time.saturating_mul(2));
-                Some(UnixMs::new(last.saturating_add(time).min(busy)))
-            }
-            KeepChunks::Forever => None,
-        }
-    }
-
-    /// A compaction has left all chunks out.
-    pub(super) fn forget_chunks(&mut self) {
-        self.chunks = ChunkCount::default();
-    }
-
     /// Takes a transaction; tells the ids under which people wrote in it, and where.
     pub(super) fn apply(&mut self, tick: &Tick) -> Vec<(IdKey, Print, Position)> {
         if tick.start == Start::Snapshot {
             *self = Self { moved: self.moved, ..Self::default() };
         }
+        self.chunks.take(tick);
         let mut ids = Vec::new();
         for (position, entry) in tick.entries() {
             let Entry::Write(write) = entry else {
@@ -306,10 +293,6 @@ impl SessionState {
                     call.decided.push(row.attempt);
                     call.decided.drain(..call.decided.len().saturating_sub(DECISIONS_MAX));
                 }
-            }
-            name if name == Chunk::NAME => {
-                let bytes = value.map_or(0, |value| value.as_str().len() as u64);
-                self.chunks.count(bytes, row(value));
             }
             _ => {}
         }
@@ -372,15 +355,15 @@ impl SessionState {
             self.agents.values_mut().for_each(|agent| _ = agent.open.remove(key));
             return self.calls.retain(|_, call| call.generation.as_deref() != Some(key));
         };
-        if row.status.is_terminal() {
-            self.chunks.ended(key, row.completed_at.as_deref());
-        }
         let Some(agent) = self.head(&row.agent_name) else { return };
         if row.status.is_terminal() {
             agent.open.remove(key);
         } else if agent.read_up_to < Some(row.read_up_to) {
             let began = OpenGeneration { began: made, ..OpenGeneration::default() };
-            agent.open.insert(key.to_owned(), began);
+            match agent.open.len() < SESSION_GENERATIONS_OPEN_MAX {
+                true => _ = agent.open.insert(key.to_owned(), began),
+                false => agent.more_open = agent.more_open.or(Some(made)).min(Some(made)),
+            }
         }
         // What is older than the last one has ended before: a late write does not open it again.
         if agent.read_up_to < Some(row.read_up_to) {
@@ -415,13 +398,18 @@ impl SessionState {
             return;
         }
         // A call of a generation that has ended was written too late.
-        let is_open =
-            |id: &String| self.agents.values().any(|agent| agent.open.contains_key(id.as_str()));
+        let is_open = |id: &String| {
+            let is_its = |agent: &AgentHead| {
+                agent.open.contains_key(id.as_str()) || agent.more_open.is_some()
+            };
+            self.agents.values().any(is_its)
+        };
         if row.generation_id.as_ref().is_some_and(|id| !is_open(id)) {
             return;
         }
         if self.calls.len() >= SESSION_CALLS_MAX && !self.calls.contains_key(key) {
-            self.calls.pop_first();
+            self.has_more_calls = true;
+            return;
         }
         let call = self.calls.entry(key.to_owned()).or_default();
         call.generation = row.generation_id;
@@ -429,29 +417,6 @@ impl SessionState {
     }
 }
 
-impl ChunkCount {
-    fn count(&mut self, bytes: u64, chunk: Option<Chunk>) {
-        self.bytes += bytes + CHUNK_HEADERS_BYTES;
-        let Some(chunk) = chunk else { return };
-        if self.generations.contains(&chunk.generation_id) {
-            return;
-        }
-        self.generations.push_back(chunk.generation_id);
-        let excess = self.generations.len().saturating_sub(SESSION_AGENTS_MAX);
-        self.generations.drain(..excess);
-    }
-
-    fn ended(&mut self, generation: &str, at: Option<&str>) {
-        let Some(index) = self.generations.iter().position(|own| own == generation) else { return };
-        self.generations.remove(index);
-        let at = at.and_then(|at| at.parse::<Timestamp>().ok()).map_or(0, |at| at.unix_ms());
-        let (first, last) = self.ended_ms.unwrap_or((at, at));
-        self.ended_ms = Some((first.min(at), last.max(at)));
-    }
-}
-
-/// What a message of a chunk has beside its row, more or less.
-const CHUNK_HEADERS_BYTES: u64 = 120;
 /// Decisions on one call that are remembered.
 const DECISIONS_MAX: usize = 8;
 

@@ -6,7 +6,7 @@ use log::{Chunk, ReadError};
 use state::{Body, Control, decode};
 use wire::{Offset, Position, ReadFrom};
 
-use super::Session;
+use super::{AgentHead, Session};
 use crate::caps::WINDOW_READ_BYTES;
 
 /// Where to begin to read a session.
@@ -58,10 +58,38 @@ impl Session {
     /// # Errors
     /// If the stream cannot be read.
     pub async fn window(&self, from: Position) -> Result<Window, ReadError> {
+        self.walk(from, Some(from), u64::MAX).await
+    }
+
+    /// Where an agent begins to read that is to go on: where its conversation begins, but no more
+    /// than so many bytes before the end of the stream, unless something is under way that needs
+    /// more. None if it was told nothing yet.
+    ///
+    /// # Errors
+    /// If the stream cannot be read.
+    pub async fn window_of(
+        &self,
+        agent: &AgentHead,
+        bytes_max: u64,
+    ) -> Result<Option<Window>, ReadError> {
+        let Some(from) = agent.window() else { return Ok(None) };
+        let at_least = agent.window_at_least();
+        self.walk(from, at_least, bytes_max).await.map(Some)
+    }
+
+    /// Goes back to `from`, but not for more than so many bytes unless `at_least` is further back.
+    async fn walk(
+        &self,
+        mut from: Position,
+        at_least: Option<Position>,
+        bytes_max: u64,
+    ) -> Result<Window, ReadError> {
         let (mut place, mut back) = (ReadFrom::Last, Back::default());
+        let mut end = None;
         loop {
             let chunk = self.log.read(&self.address, place, WINDOW_READ_BYTES).await?;
             let ended = chunk.runs.is_empty() || chunk.start == Offset::START;
+            let end = end.get_or_insert(chunk.next).byte.get();
             let step = back.through(&chunk, from);
             let incarnation = chunk.incarnation.get();
             match (step, ended) {
@@ -71,6 +99,14 @@ impl Session {
                     return Ok(Window { incarnation, offset, covered: from });
                 }
                 (None, false) => place = ReadFrom::Before(chunk.start),
+            }
+            if end.saturating_sub(chunk.start.byte.get()) >= bytes_max
+                && let Some((offset, reached)) = back.found.zip(back.reached)
+            {
+                from = from.max(at_least.map_or(reached, |at_least| at_least.min(reached)));
+                if from == reached {
+                    return Ok(Window { incarnation, offset, covered: from });
+                }
             }
         }
     }
@@ -82,6 +118,8 @@ struct Back {
     among: Among,
     /// The first message that is known to be in the window.
     found: Option<Offset>,
+    /// Where that one stands, if it says anything.
+    reached: Option<Position>,
     /// The begin of a snapshot without an end, as long as nothing is known to stand before it: then
     /// a fork was made inside of it, and it stands for all that the source had.
     cut: Option<Offset>,
@@ -120,7 +158,7 @@ impl Back {
             if stands < from {
                 return Some(self.found.unwrap_or(at));
             }
-            self.found = Some(offset);
+            (self.found, self.reached) = (Some(offset), Some(stands));
         }
         None
     }

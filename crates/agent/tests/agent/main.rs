@@ -12,6 +12,7 @@ mod flat;
 mod goes_on;
 mod history;
 mod requests;
+mod spans;
 mod stops;
 mod support;
 mod tools;

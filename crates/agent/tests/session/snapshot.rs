@@ -101,6 +101,29 @@ async fn a_snapshot_of_another_version_is_ignored() {
     check_ignored(&world).await;
 }
 
+/// A snapshot that is whole, with another value of this field.
+fn forged(whole: &[u8], field: &str, value: &str) -> Vec<u8> {
+    let whole = std::str::from_utf8(whole).unwrap();
+    let (body, _) = whole.rsplit_once('\n').unwrap();
+    let (before, rest) = body.split_once(&format!(r#""{field}":""#)).unwrap();
+    let (_, after) = rest.split_once('"').unwrap();
+    let body = format!(r#"{before}"{field}":"{value}"{after}"#);
+    format!("{body}\n{:08x}", crc32fast::hash(body.as_bytes())).into_bytes()
+}
+
+#[tokio::test]
+async fn a_snapshot_of_more_than_the_stream_holds_is_ignored() {
+    let world = World::new().await;
+    long(&world, 600).await;
+    world.opened().await.0.rest().await;
+    let (whole, tail) = (world.last_of_index().await, world.tail().await);
+    let same = forged(&whole, "offset", &tail.to_string());
+    world.append_to_index(same).await;
+    assert!(world.opened().await.1 < 1_000, "it is of use as it is");
+    world.append_to_index(forged(&whole, "offset", &tail.after(1, 1).to_string())).await;
+    check_ignored(&world).await;
+}
+
 #[tokio::test]
 async fn a_snapshot_from_before_what_is_kept_is_ignored() {
     let world = World::new().await;

@@ -62,6 +62,11 @@ impl World {
         Session::new(&self.sys, self.log.clone(), &self.path)
     }
 
+    /// Writes a row, in a transaction of this name or one of its own.
+    pub(crate) async fn put<R: Row + Serialize>(&self, txid: Option<&str>, row: &R) {
+        self.append(written_as(txid, row, Draft::upsert)).await;
+    }
+
     pub(crate) async fn append(&self, messages: Messages) {
         let _ = self.log.append(&self.address(), Append::messages(messages)).await.unwrap();
     }
@@ -124,7 +129,11 @@ pub(crate) fn message(id: &str, bytes: usize) -> Message {
     }
 }
 
-fn generation(read_up_to: u64, history_from: Option<u64>, status: GenerationStatus) -> Generation {
+pub(crate) fn generation(
+    read_up_to: u64,
+    history_from: Option<u64>,
+    status: GenerationStatus,
+) -> Generation {
     Generation {
         id: format!("{AGENT}-{read_up_to}"),
         agent_name: AGENT.to_owned(),
@@ -153,8 +162,17 @@ fn written<R: Row + Serialize>(
     row: &R,
     draft: fn(state::TypeName, state::Key, Json) -> Draft,
 ) -> Messages {
+    written_as(None, row, draft)
+}
+
+fn written_as<R: Row + Serialize>(
+    txid: Option<&str>,
+    row: &R,
+    draft: fn(state::TypeName, state::Key, Json) -> Draft,
+) -> Messages {
     let live::Value::Text(key) = row.key() else { panic!("keys of sessions are texts") };
     let draft = draft(R::NAME.parse().unwrap(), key.parse().unwrap(), Json::of(row).unwrap());
-    let txid = format!("t{}", TXIDS.fetch_add(1, Ordering::Relaxed));
+    let drawn = format!("t{}", TXIDS.fetch_add(1, Ordering::Relaxed));
+    let txid = txid.map_or(drawn, str::to_owned);
     state::transaction(&txid.parse().unwrap(), [draft]).unwrap()
 }

@@ -32,8 +32,11 @@ pub enum CompactError {
         /// Why it was skipped.
         reason: Skip,
     },
-    /// A cursor that tells no position.
-    #[error("the cursor of effect {effect:?} cannot be read, so nobody knows what it still needs")]
+    /// A cursor that tells no position, as one of a later version may look.
+    #[error(
+        "the cursor of effect {effect:?} cannot be read, so it is unknown what it still needs; \
+         forget the effect, or wait: it is forgotten once it was not seen for 30 days"
+    )]
     BadCursor {
         /// The effect.
         effect: String,

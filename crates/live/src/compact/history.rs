@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 
 use log::Chunk;
-use state::{Body, Json, Place, Places, Skip, decode};
+use state::{Body, Draft, Json, Place, Places, Skip, decode};
 use sys::{Sys, UnixMs};
 use wire::{Offset, Position, ReadFrom};
 
 use super::CompactError;
 use crate::{
-    caps::{EFFECT_AGE_MAX, READ_BYTES},
+    caps::{EFFECT_AGE_MAX, EFFECT_BEAT, READ_BYTES},
     effect,
     retry::Retry,
     stream::Stream,
@@ -66,10 +66,53 @@ pub(super) fn lying(chunk: &Chunk) -> impl Iterator<Item = (Position, &[u8])> {
 pub(super) struct Survey {
     /// The first message that is none of the State Protocol.
     pub(super) odd: Option<(Position, Skip)>,
-    /// The cursors of durable effects, by their names.
-    cursors: BTreeMap<String, Json>,
-    /// Where effects were claimed first: those that have no cursor yet begin there.
-    claims: BTreeMap<String, Position>,
+    /// Durable effects, by their names.
+    effects: BTreeMap<String, Rows>,
+}
+
+/// What a stream holds of a durable effect.
+#[derive(Default)]
+struct Rows {
+    cursor: Option<Json>,
+    claim: Option<Claimed>,
+}
+
+/// That an effect was claimed.
+struct Claimed {
+    /// Where that was done first: an effect that has no cursor begins there.
+    first: Position,
+    /// The last claim.
+    row: Json,
+}
+
+impl Rows {
+    /// The cursor, unless it is no object: no version of a cursor is anything else, so an effect
+    /// passes over it, too.
+    fn cursor(&self) -> Option<&Json> {
+        self.cursor.as_ref().filter(|cursor| cursor.as_str().trim_start().starts_with('{'))
+    }
+
+    /// The rows that hold history, by their types.
+    fn holders(&self) -> impl Iterator<Item = (&'static str, &Json)> {
+        let claim = self.claim.as_ref().map(|claim| (effect::CLAIM_TYPE, &claim.row));
+        self.cursor().map(|cursor| (effect::CURSOR_TYPE, cursor)).into_iter().chain(claim)
+    }
+
+    /// When its runner was seen last, as it says.
+    fn last_seen(&self) -> Option<UnixMs> {
+        self.holders().filter_map(|(_, row)| effect::seen_at(row)).max()
+    }
+
+    /// The same rows with this time, where they tell none that can be believed.
+    fn stamps(&self, effect: &str, now: UnixMs) -> Vec<Draft> {
+        let is_ahead =
+            |row: &Json| effect::seen_at(row).is_some_and(|seen| seen.since(now) > EFFECT_BEAT);
+        let is_untold = self.last_seen().is_none();
+        let untold = self.holders().take(usize::from(is_untold));
+        let ahead = self.holders().filter(|(_, row)| is_ahead(row));
+        let stamped = |(name, row)| effect::stamped(name, effect, row, now);
+        untold.chain(ahead).filter_map(stamped).collect()
+    }
 }
 
 impl Survey {
@@ -84,6 +127,7 @@ impl Survey {
                 }
             }
         }
+        survey.effects.retain(|_, rows| rows.cursor.is_some() || rows.claim.is_some());
         Ok(survey)
     }
 
@@ -91,61 +135,63 @@ impl Survey {
         match body {
             Body::Skipped(reason) if self.odd.is_none() => self.odd = Some((position, reason)),
             // A reset voids rows, but no effect forgets where it was.
-            Body::Change(change) if change.type_name == effect::CURSOR_TYPE => match change.value {
-                Some(value) => {
-                    self.cursors.insert(change.key.into_owned(), Json::from(value));
+            Body::Change(change) if change.type_name == effect::CURSOR_TYPE => {
+                let rows = self.effects.entry(change.key.into_owned()).or_default();
+                rows.cursor = change.value.map(Json::from);
+                if rows.cursor.is_none() {
+                    rows.claim = None;
                 }
-                None => {
-                    self.cursors.remove(&*change.key);
-                    self.claims.remove(&*change.key);
+            }
+            Body::Change(change) if change.type_name == effect::CLAIM_TYPE => {
+                let rows = self.effects.entry(change.key.into_owned()).or_default();
+                match change.value.map(Json::from) {
+                    Some(row) if effect::is_claim(&row) => {
+                        let first = rows.claim.as_ref().map_or(position, |claim| claim.first);
+                        rows.claim = Some(Claimed { first, row });
+                    }
+                    Some(_) => {}
+                    None => rows.claim = None,
                 }
-            },
-            Body::Change(change) if change.type_name == effect::CLAIM_TYPE => match change.value {
-                Some(value) if effect::is_claim(&Json::from(value)) => {
-                    self.claims.entry(change.key.into_owned()).or_insert(position);
-                }
-                Some(_) => {}
-                None => drop(self.claims.remove(&*change.key)),
-            },
+            }
             Body::Change(_) | Body::Control(_) | Body::Skipped(_) => {}
         }
     }
 
-    /// Effects of the stream, as they are found there.
-    pub(super) fn effects(&self) -> impl Iterator<Item = (&str, Option<&Json>)> {
-        let begun = self.claims.keys().filter(|effect| !self.cursors.contains_key(*effect));
-        let begun = begun.map(|effect| (effect.as_str(), None));
-        begun.chain(self.cursors.iter().map(|(effect, cursor)| (effect.as_str(), Some(cursor))))
+    /// Effects of the stream: how far each has come, and when it was seen last.
+    pub(super) fn effects(&self) -> impl Iterator<Item = (&str, Option<Position>, Option<UnixMs>)> {
+        self.effects.iter().map(|(effect, rows)| {
+            let position = rows.cursor.as_ref().and_then(effect::cursor_position);
+            (effect.as_str(), position, rows.last_seen())
+        })
     }
 
     /// Forgets effects that were not seen for too long, and tells which. What is from the future,
     /// or does not tell its time, is taken to be there.
     pub(super) fn forget_gone(&mut self, now: UnixMs) -> Vec<String> {
-        let is_gone = |cursor: &Json| {
-            effect::seen_at(cursor).is_some_and(|seen| now.since(seen) > EFFECT_AGE_MAX)
-        };
-        let gone = self.cursors.iter().filter(|(_, cursor)| is_gone(cursor));
-        let gone: Vec<_> = gone.map(|(effect, _)| effect.clone()).collect();
-        for effect in &gone {
-            self.cursors.remove(effect);
-            self.claims.remove(effect);
-        }
-        gone
+        let is_gone =
+            |rows: &Rows| rows.last_seen().is_some_and(|seen| now.since(seen) > EFFECT_AGE_MAX);
+        let gone = self.effects.extract_if(.., |_, rows| is_gone(rows));
+        gone.map(|(effect, _)| effect).collect()
+    }
+
+    /// What makes rows tell this time that tell none which can be believed: from then on they age
+    /// as others do, so that nothing holds history for ever.
+    pub(super) fn stamps(&self, now: UnixMs) -> Vec<Draft> {
+        self.effects.iter().flat_map(|(effect, rows)| rows.stamps(effect, now)).collect()
     }
 
     /// What effects still need: from which position on, and who.
     pub(super) fn needs(&self) -> Result<Vec<(Position, &str)>, CompactError> {
-        let position = |(effect, cursor): (&'_ String, &'_ Json)| {
-            let position = effect::cursor_position(cursor);
-            position.ok_or_else(|| CompactError::BadCursor { effect: effect.clone() })
-        };
-        let begun = self.claims.iter().filter(|(effect, _)| !self.cursors.contains_key(*effect));
-        // The rows that match when an effect begins stand right before its claim.
-        let begun = begun
-            .map(|(effect, claim)| (Position::new(claim.get().saturating_sub(1)), effect.as_str()));
-        let mut needs: Vec<_> = begun.collect();
-        for entry in &self.cursors {
-            needs.push((position(entry)?, entry.0.as_str()));
+        let mut needs = Vec::new();
+        for (effect, rows) in &self.effects {
+            let position = match (rows.cursor(), &rows.claim) {
+                (Some(cursor), _) => effect::cursor_position(cursor)
+                    .ok_or_else(|| CompactError::BadCursor { effect: effect.clone() })?,
+                // The rows that match when an effect begins stand right before its claim.
+                (None, Some(claim)) => Position::new(claim.first.get().saturating_sub(1)),
+                (None, None) => continue,
+            };
+            needs.push((position, effect.as_str()));
         }
         Ok(needs)
     }

@@ -20,7 +20,6 @@ use std::{ops::Range, sync::Arc};
 
 use log::{Append, AppendError, Head, Log};
 use query::Row;
-use state::Json;
 use sys::{Sys, UnixMs};
 use wire::{Address, Offset, Position};
 
@@ -83,10 +82,7 @@ pub async fn effects(
         return Err(CompactError::NotJson(head.content_type));
     }
     let survey = Survey::of(History::new(&stream, sys, head.tail)).await?;
-    let status = |(name, cursor): (&str, Option<&Json>)| {
-        let cursor =
-            cursor.map(|cursor| (effect::cursor_position(cursor), effect::seen_at(cursor)));
-        let (position, last_seen) = cursor.unwrap_or_default();
+    let status = |(name, position, last_seen): (&str, Option<Position>, Option<UnixMs>)| {
         let lag = position.map(|position| head.tail.position.get().saturating_sub(position.get()));
         EffectStatus { name: name.to_owned(), position, lag, last_seen }
     };
@@ -105,8 +101,8 @@ pub struct EffectStatus {
     pub position: Option<Position>,
     /// Messages from there to the end of the stream, its own cursors among them.
     pub lag: Option<u64>,
-    /// When it wrote its cursor last, by the clock of its runner, which it does at least once a day
-    /// while it runs; none if it does not tell.
+    /// When it was claimed or wrote its cursor last, by the clock of its runner, which it does at
+    /// least once a day while it runs; none if it does not tell.
     pub last_seen: Option<UnixMs>,
 }
 
@@ -211,7 +207,7 @@ impl Compaction {
     pub async fn run(self) -> Result<Compacted, CompactError> {
         let mut head = self.head().await?;
         let mut survey = self.survey(&head).await?;
-        if self.forget_gone(&head, &mut survey).await? {
+        if self.tend_effects(&head, &mut survey).await? {
             head = self.head().await?;
             survey = self.survey(&head).await?;
         }
@@ -226,16 +222,20 @@ impl Compaction {
 
     /// Forgets effects that were not seen for too long
     /// ([`EFFECT_AGE_MAX`](crate::caps::EFFECT_AGE_MAX)), as
-    /// [`StreamDb::forget_effect`](crate::StreamDb::forget_effect) does; true if there were some.
-    /// Only if nothing was written meanwhile: one that shows itself at the last moment stays.
-    async fn forget_gone(&self, head: &Head, survey: &mut Survey) -> Result<bool, CompactError> {
+    /// [`StreamDb::forget_effect`](crate::StreamDb::forget_effect) does, and writes the time into
+    /// rows of others that tell none; true if there were some. Only if nothing was written
+    /// meanwhile: one that shows itself at the last moment stays.
+    async fn tend_effects(&self, head: &Head, survey: &mut Survey) -> Result<bool, CompactError> {
         let now = self.sys.clock.unix_ms();
         let gone = survey.forget_gone(now);
-        let drafts: Vec<_> = gone.iter().flat_map(|effect| effect::forgotten(effect)).collect();
+        let mut drafts: Vec<_> = gone.iter().flat_map(|effect| effect::forgotten(effect)).collect();
+        drafts.extend(survey.stamps(now));
         let txid = format!("forget.{:x}.{:016x}", now.get(), self.sys.chance.u64()).parse();
         let (false, Ok(txid)) = (drafts.is_empty(), txid) else { return Ok(false) };
         let Ok(messages) = state::transaction(&txid, drafts) else { return Ok(false) };
-        tracing::info!(stream = %self.stream.address, ?gone, "effects are gone and are forgotten");
+        if !gone.is_empty() {
+            tracing::info!(stream = %self.stream.address, ?gone, "effects are gone: forgotten");
+        }
         let append = Append { expected: Some(head.tail), ..Append::messages(messages) };
         match self.stream.log.append(&self.stream.address, append).await {
             Ok(_) => Ok(true),

@@ -37,10 +37,21 @@ pub(crate) fn forgotten(effect: &str) -> Vec<Draft> {
     [TYPE, CLAIM_TYPE].into_iter().filter_map(delete).collect()
 }
 
-/// When the runner of a cursor was last seen, by its own clock.
-pub(crate) fn seen_at(cursor: &Json) -> Option<UnixMs> {
-    cursor.read::<Cursor>().ok()?.seen_at.map(UnixMs::new)
+/// When the runner of a cursor or a claim was last seen, by its own clock. Rows of versions that
+/// this one cannot read tell it, too.
+pub(crate) fn seen_at(row: &Json) -> Option<UnixMs> {
+    row.field(SEEN_AT)?.read().ok().map(UnixMs::new)
 }
+
+/// The change that lets a cursor or a claim tell this time, and leaves the rest of it alone; none
+/// if it is no object.
+pub(crate) fn stamped(type_name: &str, effect: &str, row: &Json, now: UnixMs) -> Option<Draft> {
+    let stamped = row.set(SEEN_AT, &Json::of(&now.get()).ok()?).ok()?;
+    Some(Draft::upsert(type_name.parse().ok()?, effect.parse().ok()?, stamped))
+}
+
+/// The field of both that tells when they were written.
+const SEEN_AT: &str = "seenAt";
 
 /// Whether a row of the type of claims is one. Strangers may write anything.
 pub(crate) fn is_claim(claim: &Json) -> bool {
@@ -118,15 +129,23 @@ impl Cursor {
 }
 
 /// A runner that takes an effect over. What runners before it wrote stands before its claim.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Claim {
     pub(super) epoch: u64,
     /// What tells it from others that had the same idea.
     pub(super) runner: String,
+    /// When it was made, by the clock of that runner. Claims of earlier versions do not tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) seen_at: Option<u64>,
 }
 
 impl Claim {
+    /// Whether it is the same one, whatever time was written into it since.
+    pub(super) fn is(&self, other: &Self) -> bool {
+        (self.epoch, &self.runner) == (other.epoch, &other.runner)
+    }
+
     /// The claim as a change of its row.
     pub(super) fn draft(&self, effect: &str) -> Option<Draft> {
         let type_name: TypeName = CLAIM_TYPE.parse().ok()?;

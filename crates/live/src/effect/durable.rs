@@ -363,7 +363,7 @@ impl Search {
                     let made = write.past.as_ref().map_or(*position, |past| past.inserted);
                     self.first = write.value.as_ref().map(|_| self.first.unwrap_or(made.get()));
                     match write.value.as_ref().and_then(|value| value.read::<Claim>().ok()) {
-                        Some(own) if own == *claim => found = Some(position.get()),
+                        Some(own) if own.is(claim) => found = Some(position.get()),
                         Some(other) if other.epoch < INTEGER_MAX => {
                             self.epoch = self.epoch.max(other.epoch);
                         }

@@ -18,6 +18,7 @@ use sys::{Cancellation, Canceller, Task};
 
 pub(crate) use self::cursor::{
     CLAIM_TYPE, TYPE as CURSOR_TYPE, forgotten, is_claim, position as cursor_position, seen_at,
+    stamped,
 };
 pub use self::{
     event::{Context, Event, EventId, HandlerError},

@@ -93,7 +93,8 @@ impl Pen {
             self.epoch += 1;
             self.seq = ProducerSeq::FIRST;
             let runner = format!("{:016x}", self.sys.chance.u64());
-            let claim = Claim { epoch: self.epoch, runner };
+            let seen_at = Some(self.sys.clock.unix_ms().get());
+            let claim = Claim { epoch: self.epoch, runner, seen_at };
             let draft = claim
                 .draft(&self.effect)
                 .ok_or_else(|| CommitError::BadRow(format!("{:?} cannot be a key", self.effect)))?;

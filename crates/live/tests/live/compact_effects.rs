@@ -2,16 +2,17 @@
 
 use std::{collections::BTreeSet, future::Future, sync::Arc, time::Duration};
 
-use live::{CompactError, Compacted, StreamDb, compact};
-use log::{Append, Log};
+use live::{CompactError, Compacted, Row, StreamDb, compact};
+use log::{Append, Create, Fork, Log};
 use proptest::prelude::*;
+use serde::{Deserialize, Serialize};
 use state::{State, Ticks};
 use sys::{
     Sys, UnixMs,
     disk::{SimDisk, SimFaults},
 };
 use tokio::sync::Semaphore;
-use wire::{Address, Messages, Position, ReadFrom};
+use wire::{Address, Messages, Position, ReadFrom, StreamPath};
 
 use crate::{
     Message, Reply, Status,
@@ -43,9 +44,18 @@ fn any_step() -> impl Strategy<Value = Step> {
     ])
 }
 
+/// What a message is made of while it grows.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Row)]
+struct Piece {
+    id: String,
+    of: String,
+}
+
+/// Compacts it without the pieces of messages that are there.
 async fn compacted(log: &Arc<dyn Log>, address: &Address, sys: &Sys) -> Compacted {
+    let is_whole = |piece: &Piece, rows: &State| rows.get(Message::NAME, &piece.of).is_some();
     loop {
-        match compact(log, address.clone(), sys).run().await {
+        match compact(log, address.clone(), sys).drops(is_whole).run().await {
             Err(CompactError::Moved) => tokio::task::yield_now().await,
             answer => return answer.unwrap(),
         }
@@ -70,6 +80,14 @@ async fn has_begun(log: &Arc<dyn Log>, address: &Address) {
     }
 }
 
+async fn put_pieces(log: &Arc<dyn Log>, address: &Address, of: &str) {
+    for piece in 0..3 {
+        let row = Piece { id: format!("{of}/{piece}"), of: of.to_owned() };
+        let (key, row) = (row.id.clone(), serde_json::to_string(&row).unwrap());
+        put(log, address, Piece::NAME, &key, &row).await;
+    }
+}
+
 /// Every message is answered once, under the position where it was written.
 async fn tells_the_same(steps: Vec<Step>) {
     let sys = Sys::real();
@@ -79,12 +97,18 @@ async fn tells_the_same(steps: Vec<Step>) {
     let mut answering = Answering::new(0);
     let mut effect = answering.start(&db);
     has_begun(&log, &address).await;
+    // A reader that lags behind, whose place is trimmed away now and then.
+    let slow = Wrapped::gated(&log, 1);
+    let gated: Arc<dyn Log> = slow.clone();
+    let late = open(&gated, &address, &sys);
     let (mut count, mut allowed) = (0, 0);
     for (number, step) in steps.into_iter().enumerate() {
         let messages = db.rows::<Message>().unwrap();
         match step {
             Step::Write => {
-                write(&db, &[&format!("m{number:03}")]).await;
+                let id = format!("m{number:03}");
+                put_pieces(&log, &address, &id).await;
+                write(&db, &[&id]).await;
                 count += 1;
             }
             Step::Twins => {
@@ -114,6 +138,7 @@ async fn tells_the_same(steps: Vec<Step>) {
                 // What the dead one was allowed to do is not allowed to its handlers.
                 answering = Answering { allowed: Arc::new(Semaphore::new(0)), ..answering };
                 effect = answering.start(&db);
+                slow.reads.add_permits(1);
             }
             Step::Compact => drop(compacted(&log, &address, &sys).await),
         }
@@ -125,6 +150,30 @@ async fn tells_the_same(steps: Vec<Step>) {
     let fresh = open(&log, &address, &sys);
     fresh.ready().await.unwrap();
     check(&fresh, &answering, count);
+    let kept = state(&log, &address).await;
+    assert!(kept.rows(Piece::NAME).next().is_none(), "all messages are whole");
+    slow.reads.add_permits(10_000);
+    while shown(&late) != shown(&fresh) {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(shown(&forked(&log, address, &sys).await), shown(&fresh));
+}
+
+/// What a fork of the stream shows.
+async fn forked(log: &Arc<dyn Log>, address: Address, sys: &Sys) -> StreamDb {
+    let fork: Address = StreamPath::from_url("sessions/fork").unwrap().into();
+    let _ = log.fork(&fork, Fork::of(address)).await.unwrap();
+    let forked = open(log, &fork, sys);
+    forked.ready().await.unwrap();
+    forked
+}
+
+/// Messages and replies, and where they stand.
+fn shown(db: &StreamDb) -> Vec<String> {
+    let messages = db.rows::<Message>().unwrap().rows();
+    let replies = db.rows::<Reply>().unwrap().rows();
+    let messages = messages.iter().map(|row| format!("{:?} {:?}", **row, row.meta().position));
+    messages.chain(replies.iter().map(|row| format!("{:?}", **row))).collect()
 }
 
 fn check(db: &StreamDb, answering: &Answering, count: usize) {
@@ -379,5 +428,118 @@ fn an_effect_that_is_gone_is_forgotten_and_one_that_idles_is_not() {
         assert!(sys.clock.unix_ms().since(seen) <= DAY + Duration::from_secs(1), "{effects:?}");
         assert!(effects[0].lag.is_some_and(|lag| lag <= 20), "its own beats: {effects:?}");
         idle.dispose().await;
+    });
+}
+
+/// A row as foreign or earlier versions wrote it.
+async fn put(log: &Arc<dyn Log>, address: &Address, kind: &str, key: &str, value: &str) {
+    let headers = r#"{"operation":"upsert"}"#;
+    let row = format!(r#"{{"type":"{kind}","key":"{key}","value":{value},"headers":{headers}}}"#);
+    let row = Messages::one(row).unwrap();
+    let _ = log.append(address, Append::messages(row)).await.unwrap();
+}
+
+/// Streams with a durable effect each, of which these rows were written, and in which other things
+/// go on: for how many days compactions keep what it may need.
+async fn days_kept(sys: &Sys, cases: &[&[(&str, &str)]]) -> Vec<u32> {
+    let (log, _) = log_with_stream(sys).await;
+    let mut open = Vec::new();
+    for (number, rows) in cases.iter().enumerate() {
+        let address: Address = StreamPath::from_url(&format!("effects/{number}")).unwrap().into();
+        let content_type = Some("application/json".parse().unwrap());
+        let _ = log.create(&address, Create { content_type, ..Create::default() }).await.unwrap();
+        fill(&log, &address, 100).await;
+        for (kind, value) in *rows {
+            put(&log, &address, &format!("headwater.{kind}"), "gone", value).await;
+        }
+        open.push((number, address));
+    }
+    let (mut today, mut kept) = (0, vec![u32::MAX; cases.len()]);
+    for days in [0, 30, 31] {
+        sys.clock.sleep(DAY * (days - today)).await;
+        today = days;
+        for (number, address) in &open {
+            if kept[*number] < days {
+                continue;
+            }
+            fill(&log, address, 50).await;
+            let compacted = compact(&log, address.clone(), sys).run().await;
+            let effects = live::effects(&log, address.clone(), sys).await.unwrap();
+            if compacted.is_ok_and(|compacted| compacted.held_by.is_none()) {
+                assert_eq!(effects, [], "nothing holds, and nothing is left of it");
+                kept[*number] = days;
+            } else {
+                assert!(effects[0].last_seen.is_some(), "it ages from now on: {effects:?}");
+            }
+        }
+    }
+    kept
+}
+
+#[test]
+fn an_effect_that_was_claimed_and_never_begun_expires() {
+    run_for_days(|sys| async move {
+        let now = sys.clock.unix_ms().get();
+        let claim = format!(r#"{{"epoch":1,"runner":"r","seenAt":{now}}}"#);
+        assert_eq!(days_kept(&sys, &[&[("claim", &claim)]]).await, [31]);
+        // And one that a runner of today has left behind.
+        let (log, address) = log_with_stream(&sys).await;
+        let db = open(&log, &address, &sys);
+        db.ready().await.unwrap();
+        let gate = Gate::new();
+        let slow = Wrapped::fated(&log, vec![Fate::Done, Fate::Held(gate.clone())]);
+        let far = open(&slow, &address, &sys);
+        far.ready().await.unwrap();
+        let effect = Answering::new(9).start(&far);
+        gate.reached().await;
+        drop((effect, far));
+        fill(&log, &address, 100).await;
+        assert_eq!(compacted(&log, &address, &sys).await.held_by.as_deref(), Some("answer"));
+        sys.clock.sleep(31 * DAY).await;
+        fill(&log, &address, 100).await;
+        assert_eq!(compacted(&log, &address, &sys).await.held_by, None);
+        assert_eq!(live::effects(&log, address, &sys).await.unwrap(), []);
+    });
+}
+
+#[test]
+fn rows_of_effects_that_tell_no_time_are_given_one_and_expire_too() {
+    run_for_days(|sys| async move {
+        let (claim, cursor) =
+            (r#"{"epoch":1,"runner":"r"}"#, r#"{"start":5,"position":5,"epoch":1}"#);
+        let ahead = r#"{"start":5,"position":5,"epoch":1,"seenAt":9000000000000}"#;
+        let unreadable = r#"{"where":{"later":7}}"#;
+        let cases = [
+            &[("claim", claim)][..],
+            &[("cursor", cursor)],
+            &[("claim", claim), ("cursor", cursor)],
+            &[("cursor", ahead)],
+            &[("cursor", unreadable)],
+            &[("claim", claim), ("cursor", unreadable)],
+            &[("claim", claim), ("cursor", "7")],
+        ];
+        assert_eq!(days_kept(&sys, &cases).await, [31; 7]);
+    });
+}
+
+#[test]
+fn a_time_that_is_written_into_a_row_changes_nothing_else_of_it() {
+    run_for_days(|sys| async move {
+        let (log, address) = log_with_stream(&sys).await;
+        put(
+            &log,
+            &address,
+            "headwater.cursor",
+            "old",
+            r#"{"position":1,"start":0,"theirs":[1.50],"epoch":3}"#,
+        )
+        .await;
+        let now = sys.clock.unix_ms().get();
+        let first = compacted(&log, &address, &sys).await;
+        let stamped =
+            format!(r#"{{"position":1,"start":0,"theirs":[1.50],"epoch":3,"seenAt":{now}}}"#);
+        assert_eq!(cursor_of(&log, &address).await, Some(stamped));
+        sys.clock.sleep(DAY).await;
+        assert_eq!(compacted(&log, &address, &sys).await.before, first.before, "only once");
     });
 }

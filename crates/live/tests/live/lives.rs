@@ -2,14 +2,17 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
 use live::{StreamDb, caps::UNNAMED_PRODUCERS};
 use log::{
-    Answer, Append, AppendError, Appended, Create, Delete, Head, HeadError, Layer, Log, MemoryLog,
-    Unavailable,
+    Answer, Append, AppendError, Appended, Chunk, Create, Delete, Head, HeadError, Incarnation,
+    Layer, Log, MemoryLog, ReadError, Unavailable,
 };
 use parking_lot::Mutex;
 use sys::{Chance, Sys};
@@ -283,4 +286,80 @@ fn shared_by_many(seed: u64) {
 #[test]
 fn clients_that_share_a_producer_write_everything_once() {
     (0..4).for_each(shared_by_many);
+}
+
+/// A log of which an earlier copy is restored while a reader waits at its tail.
+#[derive(Debug)]
+struct Restored {
+    before: Arc<dyn Log>,
+    after: Arc<dyn Log>,
+    is_restored: AtomicBool,
+    /// The stream is the same one.
+    life: Incarnation,
+    tails: Semaphore,
+}
+
+impl Layer for Restored {
+    fn behind(&self) -> &dyn Log {
+        match self.is_restored.load(Ordering::Relaxed) {
+            true => &*self.after,
+            false => &*self.before,
+        }
+    }
+
+    fn read<'a>(
+        &'a self,
+        address: &'a Address,
+        from: ReadFrom,
+        bytes_max: usize,
+    ) -> Answer<'a, Result<Chunk, ReadError>> {
+        Box::pin(async move {
+            let chunk = self.behind().read(address, from, bytes_max).await?;
+            Ok(Chunk { incarnation: self.life, ..chunk })
+        })
+    }
+
+    fn tail<'a>(
+        &'a self,
+        address: &'a Address,
+        after: Offset,
+    ) -> Answer<'a, Result<Head, HeadError>> {
+        Box::pin(async move {
+            self.tails.acquire().await.unwrap().forget();
+            match self.is_restored.load(Ordering::Relaxed) {
+                // The process that was asked is gone.
+                true => Err(Unavailable::Overloaded.into()),
+                false => self.before.tail(address, after).await,
+            }
+        })
+    }
+}
+
+#[test]
+fn a_database_whose_stream_was_restored_to_an_earlier_state_says_so_and_shows_what_it_had() {
+    run(|sys| async move {
+        let (before, address) = log_with_stream(&sys).await;
+        let (after, _) = log_with_stream(&sys).await;
+        append(&*before, &address, &["a", "b", "c"].map(|id| put(id, 0, id))).await;
+        append(&*after, &address, &[put("a", 0, "a")]).await;
+        let life = before.head(&address).await.unwrap().incarnation;
+        let restored = Arc::new(Restored {
+            before,
+            after,
+            is_restored: AtomicBool::new(false),
+            life,
+            tails: Semaphore::new(0),
+        });
+        let log: Arc<dyn Log> = restored.clone();
+        let db = open(&log, &address, &sys);
+        db.ready().await.unwrap();
+        restored.is_restored.store(true, Ordering::Relaxed);
+        restored.tails.add_permits(100);
+        let rows = db.rows::<Message>().unwrap();
+        sys.clock.sleep(Duration::from_secs(5)).await;
+        let failed = db.ready().await.unwrap_err().to_string();
+        assert!(failed.contains("an older copy of it was restored"), "{failed}");
+        let shown: Vec<_> = rows.rows().iter().map(|row| row.id.clone()).collect();
+        assert_eq!(shown, ["a", "b", "c"]);
+    });
 }

@@ -203,6 +203,7 @@ impl Resolve {
         let call = self.tool_call_id.clone();
         let refused = |why: String| Err(ActionError::NotParked { call, why });
         match state.call(&self.tool_call_id) {
+            None if state.has_more_calls() => Ok(()),
             None => refused("has ended, or is not one of this session".to_owned()),
             Some(CallHead { status, .. }) if status != CallStatus::Parked => {
                 refused(format!("is {}, not parked", word(status)))

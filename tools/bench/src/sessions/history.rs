@@ -77,6 +77,7 @@ fn answer(
         failures: 0,
         deaths: 0,
         first_chunk: 0,
+        chunks: Some(0),
         model: None,
         stop: None,
         usage: None,

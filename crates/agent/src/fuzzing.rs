@@ -1,0 +1,3 @@
+//! What the fuzz target may reach.
+
+pub use crate::session::{fuzz_page, fuzz_snapshot};
