@@ -54,12 +54,20 @@ pub const AGENTS_WARM_DEFAULT: usize = 256;
 pub const SHELF_PAUSE_FIRST: Duration = Duration::from_mins(10);
 /// And it grows no further than this.
 pub const SHELF_PAUSE_MAX: Duration = Duration::from_hours(24);
-/// Sessions that are known to have work, or to be left alone; of those beyond the ones that are
-/// left alone are forgotten, and found again when all sessions are gone through.
+/// Sessions with work that are known to be left alone for now; of those beyond, the ones that are
+/// left alone for longest are forgotten, and found again when all sessions are gone through, which
+/// happens when the time of one of them is over.
 pub const SESSIONS_KNOWN_MAX: usize = 100_000;
 /// Sessions of which it is remembered where they were seen at rest; those beyond are looked at
 /// again when all sessions are gone through.
 pub const RESTED_MAX: usize = 100_000;
+/// How much longer a session waits for its turn for each agent that works here, so that another
+/// supervisor with less work claims it first.
+pub const LOAD_PAUSE: Duration = Duration::from_micros(250);
+/// And it grows no further than this.
+pub const LOAD_PAUSE_MAX: Duration = Duration::from_millis(50);
+/// Milliseconds beside that by which supervisors with as much work differ, from session to session.
+pub const LOAD_SPREAD_MS: u64 = 4;
 /// Sessions that a supervisor looks at at a time.
 pub const LOOKS_MAX: usize = 64;
 /// How soon a session is looked at again whose runner holds a lease, and writes.
@@ -94,5 +102,13 @@ pub const FAILURE_PAUSE_FIRST: Duration = Duration::from_secs(1);
 pub const FAILURE_PAUSE_MAX: Duration = Duration::from_mins(1);
 /// Sessions at rest that are kept small, or wait for that; those beyond are found again later.
 pub const RESTS_WAITING_MAX: usize = 1_024;
+/// Bytes of the ledger of sessions with an index that are gone through at a time.
+pub const LEDGER_PAGE_BYTES: usize = 64 * 1024;
+/// And the pause after each of these.
+pub const LEDGER_PAUSE: Duration = Duration::from_secs(1);
+/// Lines of the ledger that are left alone, however few of them count.
+pub const LEDGER_LINES_MIN: usize = 1_000;
+/// Sessions of which a supervisor remembers that the ledger names them; others it names again.
+pub const NAMED_MAX: usize = 100_000;
 /// Sessions of one process that are compacted at a time.
 pub const COMPACTIONS_MAX: usize = 1;

@@ -26,6 +26,10 @@ pub const LEAVING_MAX: usize = 4_096;
 pub const MARKS_PER_MESSAGE_MAX: usize = 10_000;
 /// Watermarks that are written before they are compacted, however few of them count.
 pub const MARKS_WRITTEN_MIN: usize = 10_000;
+/// Watermarks that wait beside the sorted array of all: so many, or such a part of it.
+pub const FRESH_MARKS_MIN: usize = 1_024;
+/// The part, as its divisor.
+pub const FRESH_MARKS_SHARE: usize = 16;
 /// Streams that one request may name.
 pub const STREAMS_PER_REQUEST_MAX: usize = 1_000;
 /// Streams that one wake lists; what is left comes with the next one.

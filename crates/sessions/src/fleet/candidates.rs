@@ -2,16 +2,18 @@
 
 use std::sync::Arc;
 
+use agent::rows::KeepChunks;
 use log::{List, ListError, Log};
-use sys::Sys;
-use wake::{OpenError, OpenWork};
+use wake::OpenWork;
 use wire::{Glob, StreamPath};
 
-use super::facts::Place;
+use super::{Yard, facts::Place};
 use crate::{SessionId, TENANT, caps::FAILURE_PAUSE_FIRST};
 
-/// The name of the index. How sessions are judged is part of it.
-const INDEX: &str = "sessions-1";
+/// The names of the index. How sessions are judged is part of it: one whose chunks are kept for
+/// ever rests with all of them, so it is looked at once more if they are to be dropped.
+const INDEX_DROPPING: &str = "sessions-2-drop";
+const INDEX_KEEPING: &str = "sessions-2-keep";
 
 /// Sessions that may have work, by their heads alone. There may be too many among them, never too
 /// few.
@@ -19,7 +21,7 @@ const INDEX: &str = "sessions-1";
 pub(super) enum Candidates {
     /// Those that are not known to rest.
     Open(OpenWork),
-    /// All, in a log that keeps no index.
+    /// All, in a log that keeps no index, or none that can be read.
     All(Arc<dyn Log>),
 }
 
@@ -33,21 +35,28 @@ pub(super) struct CandidatePage {
 }
 
 impl Candidates {
-    /// The candidates of a log, for the supervisor of this agent.
-    pub(super) async fn open(sys: &Sys, log: Arc<dyn Log>, agent: &str) -> Self {
+    /// The candidates of a supervisor; none if it ends before that is known.
+    pub(super) async fn open(yard: &Yard) -> Option<Self> {
         let glob: Glob = format!("{TENANT}/sessions/*").parse().expect("the glob is a good one");
-        let name = format!("{INDEX}-{agent}");
+        let (sys, log) = (&yard.sys, yard.sessions.log());
+        let index = match yard.settings.keep_chunks {
+            KeepChunks::Forever => INDEX_KEEPING,
+            _ => INDEX_DROPPING,
+        };
+        let name = format!("{index}-{}", yard.agent);
         loop {
             match OpenWork::open(sys, log.clone(), &name, glob.clone()).await {
-                Ok(open) => return Self::Open(open),
-                Err(error @ (OpenError::Lacks(_) | OpenError::Damaged(_))) => {
-                    tracing::info!(%error, "every session is looked at once");
-                    return Self::All(log);
+                Ok(open) => return Some(Self::Open(open)),
+                Err(error) if error.is_retryable() => {
+                    tracing::warn!(%error, "the index of open work cannot be read; trying again");
                 }
                 Err(error) => {
-                    tracing::warn!(%error, "the index of open work cannot be read; trying again");
-                    sys.clock.sleep(FAILURE_PAUSE_FIRST).await;
+                    tracing::warn!(%error, "no index of open work: every session is looked at");
+                    return Some(Self::All(log.clone()));
                 }
+            }
+            if !yard.cancellation.rest(FAILURE_PAUSE_FIRST, sys).await {
+                return None;
             }
         }
     }

@@ -27,10 +27,17 @@ pub(super) struct Ties {
 pub(super) async fn look(yard: &Yard, session: &SessionId) -> Result<Facts, Trouble> {
     let keep = yard.settings.keep_chunks;
     let looked = facts::look(&yard.sessions, session, &yard.agent, keep).await;
-    looked.map_err(|error| {
-        tracing::warn!(%session, %error, "a session cannot be looked at");
-        if error.is_retryable() { Trouble::Passing } else { Trouble::Lasting }
-    })
+    let error = match looked {
+        Ok(facts) => return Ok(facts),
+        Err(error) => error,
+    };
+    tracing::warn!(%session, %error, "a session cannot be looked at");
+    if error.is_retryable() {
+        return Err(Trouble::Passing);
+    }
+    // A session that was not read in this process does not remove its index by itself.
+    yard.orphans.remove_if_gone(session).await;
+    Err(Trouble::Lasting)
 }
 
 /// Does what is done for a session in which a look has found no work.
@@ -38,6 +45,8 @@ pub(super) async fn rest(yard: &Yard, candidates: &Candidates, session: &Session
     yard.maintenance.rest(session).await;
     // One whose chunks are kept for a while is found again by the next process, too.
     if facts.due.is_none_or(|due| due <= yard.sys.clock.unix_ms()) {
+        // From here on the next start may not look at it, and would not find its index.
+        yard.orphans.name(session).await;
         // If that has moved it, the next look will find so.
         candidates.rests(facts.place).await;
     }

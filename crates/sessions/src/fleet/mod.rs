@@ -8,12 +8,14 @@
 //! another supervisor runs is left to it for as long as its lease holds.
 //!
 //! Reading order: `machine` decides, `owner` carries out; `facts` is all that is asked of a
-//! session, `candidates` which sessions are asked; `job` is a look or an agent under way.
+//! session, `candidates` which sessions are asked; `job` is a look or an agent under way;
+//! `orphans` removes what sessions leave behind that are gone.
 
 mod candidates;
 mod facts;
 mod job;
 mod machine;
+mod orphans;
 mod owner;
 
 use std::{fmt, future::Future, sync::Arc, time::Duration};
@@ -23,7 +25,7 @@ use log::{Answer, WatchError};
 use sys::{Cancellation, Canceller, Sys, Task};
 use tokio::sync::{Semaphore, watch};
 
-use self::owner::Owner;
+use self::{orphans::Orphans, owner::Owner};
 use crate::{
     SessionId,
     caps::{
@@ -88,6 +90,7 @@ pub(crate) struct Yard {
     pub(crate) supervisor: String,
     pub(crate) sessions: Sessions,
     pub(crate) maintenance: Maintenance,
+    pub(crate) orphans: Orphans,
     /// Places for sessions at rest that are kept small, or wait for that.
     pub(crate) resting: Semaphore,
     /// Told once all candidates were gone through.
@@ -125,6 +128,7 @@ impl Fleet {
             agent: agent.to_owned(),
             supervisor: format!("{:016x}", sys.chance.u64()),
             maintenance: Maintenance::new(sys, sessions, settings.keep_chunks),
+            orphans: Orphans::new(sessions),
             resting: Semaphore::new(RESTS_WAITING_MAX),
             sessions: sessions.clone(),
             surveyed,
@@ -132,7 +136,8 @@ impl Fleet {
             start: Box::new(move |session, lease| Box::pin(start(session, lease))),
             cancellation,
         });
-        let owner = Owner::new(yard)?;
+        let owner = Owner::new(yard.clone())?;
+        sys.spawn.task("session-orphans", Orphans::sweep(yard));
         let task = sys.spawn.task("fleet", owner.run());
         Ok(Self { canceller, task, is_surveyed })
     }

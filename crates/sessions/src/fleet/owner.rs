@@ -35,6 +35,7 @@ pub(super) struct Owner {
     tell_news: mpsc::Sender<Event>,
     pages: mpsc::Receiver<CandidatePage>,
     tell_page: mpsc::Sender<CandidatePage>,
+    opened: mpsc::Receiver<Arc<Candidates>>,
     /// In order, so that a simulation ends them in the same one each time.
     jobs: BTreeMap<SessionId, Job>,
     /// Which sessions may have work; none before that is known.
@@ -86,6 +87,7 @@ impl Owner {
         let (tell_end, ends) = mpsc::channel(jobs_max + limits.looks_max);
         let (tell_news, news) = mpsc::channel(JOB_NEWS_WAITING_MAX);
         let (tell_page, pages) = mpsc::channel(1);
+        let opened = open_candidates(&yard);
         let identity = Identity {
             supervisor: yard.supervisor.clone(),
             home: yard.settings.home.map(|home| home.to_string()),
@@ -100,6 +102,7 @@ impl Owner {
             tell_news,
             pages,
             tell_page,
+            opened,
             jobs: BTreeMap::new(),
             candidates: None,
             survey: Some(Survey::default()),
@@ -108,12 +111,6 @@ impl Owner {
 
     pub(super) async fn run(mut self) {
         let yard = self.yard.clone();
-        let log = yard.sessions.log().clone();
-        let opened = Candidates::open(&yard.sys, log, &yard.agent);
-        self.candidates = tokio::select! {
-            () = yard.cancellation.cancelled() => return,
-            opened = opened => Some(Arc::new(opened)),
-        };
         loop {
             self.ask_for_candidates();
             let tick = self.machine.next_tick(self.now());
@@ -123,6 +120,7 @@ impl Owner {
                 Some(event) = self.ends.recv() => self.handle(event),
                 Some(event) = self.news.recv() => self.handle(event),
                 Some(page) = self.pages.recv() => self.take_candidates(page),
+                Some(opened) = self.opened.recv() => self.candidates = Some(opened),
                 moved = self.watch.next() => match moved {
                     Some(Moved::Stream(path, tail, life)) => {
                         if let Some(session) = SessionId::of(&path) {
@@ -191,8 +189,9 @@ impl Owner {
             let resting = facts.as_ref().ok().filter(|facts| !facts.has_work).cloned();
             report.event = looked(facts);
             drop(report);
-            let (Some(candidates), Some(facts)) = (candidates, resting) else { return };
-            let Ok(_place) = yard.resting.try_acquire() else {
+            let Some(facts) = resting else { return };
+            // One that is seen at rest before the index is open is found again by the survey.
+            let (Some(candidates), Ok(_place)) = (candidates, yard.resting.try_acquire()) else {
                 let _ = news.send(Event::PassedOver(session)).await;
                 return;
             };
@@ -279,6 +278,23 @@ impl Owner {
             self.yard.surveyed.send_replace(true);
         }
     }
+}
+
+/// Opens the index beside the owner: what moves meanwhile is heard and answered, however long that
+/// takes.
+fn open_candidates(yard: &Arc<Yard>) -> mpsc::Receiver<Arc<Candidates>> {
+    let (tell, opened) = mpsc::channel(1);
+    let inner = yard.clone();
+    yard.sys.spawn.task("session-index", async move {
+        let candidates = tokio::select! {
+            () = inner.cancellation.cancelled() => return,
+            candidates = Candidates::open(&inner) => candidates,
+        };
+        if let Some(candidates) = candidates {
+            let _ = tell.send(Arc::new(candidates)).await;
+        }
+    });
+    opened
 }
 
 fn limits(yard: &Yard) -> Limits {

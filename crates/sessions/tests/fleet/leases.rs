@@ -1,6 +1,6 @@
 //! Two supervisors on one log.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use agent::{Agent, Home, caps::LEASE_DEFAULT, rows::GenerationStatus};
 use providers::scripted::{Order, Pace, Scripted, Turn};
@@ -43,12 +43,47 @@ async fn two_supervisors_on_one_log_share_the_work_and_take_nothing_from_each_ot
     }
     let mut failed = 0;
     let mut takeovers = 0;
+    let mut shares = BTreeMap::<String, usize>::new();
     for session in &sessions {
+        for supervisor in world.supervisors(session).await {
+            *shares.entry(supervisor).or_default() += 1;
+        }
         let ended = world.generations(session).await;
         failed += ended.iter().filter(|row| row.status != GenerationStatus::Completed).count();
         takeovers += world.takeovers(session).await;
     }
     assert_eq!((failed, takeovers), (0, 0), "of 72 messages");
+    // Agents that are kept for the next message stay where they are, so there may be few claims.
+    let claims = shares.values().sum::<usize>();
+    assert_eq!(shares.len(), 2, "{shares:?}");
+    assert!(shares.values().all(|share| share * 3 >= claims), "a third each: {shares:?}");
+    for fleet in fleets {
+        fleet.shutdown().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_supervisor_that_has_all_the_work_it_may_leaves_the_rest_to_another() {
+    let world = World::new();
+    let sessions = ids(24);
+    let launch = |running_max| {
+        let sys = world.sys.clone();
+        let settings = FleetSettings { running_max, ..FleetSettings::default() };
+        world.launch_of(settings, move |_| {
+            let script = [Turn::new().pause_ms(10_000).text("Hi.")].into_iter().collect();
+            let model = Scripted::ordered(script, Order::ByConversation, sys.clone());
+            Agent::builder("assistant").model(Arc::new(model))
+        })
+    };
+    let began = world.sys.clock.elapsed();
+    let fleets = [launch(4), launch(8)];
+    for session in &sessions {
+        world.say(session, "talk").await;
+    }
+    world.over_all(&sessions).await;
+    let took = world.sys.clock.elapsed() - began;
+    assert!(took < Duration::from_secs(25), "two rounds of 12 took {took:?}");
+    assert_eq!(ends(&world, &sessions).await, (24, 0, 0));
     for fleet in fleets {
         fleet.shutdown().await;
     }

@@ -213,6 +213,14 @@ impl World {
         rows.len()
     }
 
+    /// The supervisor of each claim of the agent of a session, in order.
+    pub(crate) async fn supervisors(&self, session: &SessionId) -> Vec<String> {
+        let mut rows = self.lines(session).await;
+        rows.retain(|line| line["type"] == "runner");
+        rows.dedup_by_key(|line| line["value"]["epoch"].as_u64());
+        rows.iter().map(|row| row["value"]["supervisor"].as_str().unwrap().to_owned()).collect()
+    }
+
     /// Waits until each session has an answer, however it ended.
     pub(crate) async fn over_all(&self, sessions: &[SessionId]) {
         for session in sessions {

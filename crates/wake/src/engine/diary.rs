@@ -144,9 +144,12 @@ impl Diary {
         let start = head.map_err(|error| NotWritten::Unavailable(unavailable(error.into())))?.tail;
         (self.entries, self.bytes) = (0, 0);
         let mut draft = Draft::default();
-        let marks: Vec<_> = book.marks.iter().collect();
-        let marks = marks.chunks(MARKS_PER_MESSAGE_MAX).map(|part| part.to_vec());
-        let marks = marks.map(|marks| Line::Marks { marks });
+        let mut last = None;
+        let marks = std::iter::from_fn(|| {
+            let marks = book.marks.part(last, MARKS_PER_MESSAGE_MAX);
+            last = Some(*marks.last()?);
+            Some(Line::Marks { marks })
+        });
         let stories = book.iter().flat_map(|(id, subscription)| {
             let told = subscription.clone().told();
             told.map(|event| Line::Entry(Entry { id: id.clone(), events: vec![event] }))

@@ -83,6 +83,21 @@ pub enum OpenError {
     List(#[from] ListError),
 }
 
+impl OpenError {
+    /// True if the same call may succeed later.
+    #[must_use]
+    pub fn is_retryable(&self) -> bool {
+        match self {
+            Self::Lacks(_) | Self::Damaged(_) => false,
+            Self::Create(error) => error.is_retryable(),
+            Self::Append(error) => error.is_retryable(),
+            Self::Read(error) => error.is_retryable(),
+            Self::Watch(error) => matches!(error, WatchError::TooMany),
+            Self::List(error) => error.is_retryable(),
+        }
+    }
+}
+
 impl Engine {
     /// Takes over the subscriptions that the log keeps, and goes on where they were.
     ///

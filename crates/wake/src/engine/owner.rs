@@ -147,6 +147,7 @@ impl Owner {
                 Ok(Turned::Over) | Err(NotWritten::TakenOver) => break,
                 Err(NotWritten::Unavailable(why)) => {
                     batch.drain(..).for_each(|command| self.refuse(command, &why));
+                    self.abandon(&why);
                     match self.reload(&mut inbox, why).await {
                         Reloaded::Whole => {}
                         Reloaded::Never => break,
@@ -527,6 +528,13 @@ impl Owner {
         Ok(())
     }
 
+    /// Gives up what was decided and not written, lest it be written after what the diary tells.
+    fn abandon(&mut self, why: &Unavailable) {
+        let turn = std::mem::take(&mut self.turn);
+        turn.answers.into_iter().for_each(|give| give(Err(why.clone())));
+        self.unwritten.extend(turn.delivered);
+    }
+
     /// Reads the diary again, as soon as that can be done: what was decided last may be written or
     /// not. Whoever asks meanwhile is told why it must wait.
     async fn reload(
@@ -554,7 +562,10 @@ impl Owner {
                     match self.resume().await {
                         Ok(_) => return Reloaded::Whole,
                         Err(NotWritten::TakenOver) => return Reloaded::Never,
-                        Err(NotWritten::Unavailable(again)) => why = again,
+                        Err(NotWritten::Unavailable(again)) => {
+                            self.abandon(&again);
+                            why = again;
+                        }
                     }
                 }
                 Err(error) => tracing::warn!(%error, "subscriptions cannot be read yet"),

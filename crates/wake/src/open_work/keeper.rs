@@ -3,10 +3,10 @@
 
 use std::sync::{Arc, Mutex};
 
-use log::{Append, AppendError, Create, Freshness, Log, Unavailable};
+use log::{Append, AppendError, Create, Delete, Freshness, Log, ReadError, Unavailable};
 use serde::{Deserialize, Serialize};
 use tokio::sync::{mpsc, oneshot};
-use wire::{Address, ContentType, Messages, Offset, ReadFrom, caps::CHUNK_BYTES_DEFAULT};
+use wire::{Address, ContentType, Messages, ReadFrom, caps::CHUNK_BYTES_DEFAULT};
 
 use super::marks::{Mark, Marks};
 use crate::{
@@ -27,6 +27,8 @@ pub(super) struct Keeper {
     address: Address,
     /// Watermarks that stand in the stream, however often.
     written: usize,
+    /// Whether some of the stream cannot be read, so that it is better written anew.
+    is_damaged: bool,
 }
 
 /// A message of the stream.
@@ -36,28 +38,61 @@ struct Told {
 }
 
 impl Keeper {
+    /// Opens the stream and reads it. One that cannot be read for good begins anew: then each
+    /// stream is looked at once more, which is better than none.
     pub(super) async fn open(
         log: Arc<dyn Log>,
         address: Address,
     ) -> Result<(Self, Marks), OpenError> {
-        let create = Create { content_type: Some(ContentType::json()), ..Create::default() };
-        let _ = log.create(&address, create).await?;
-        let (mut marks, mut written) = (Marks::default(), 0);
-        let mut from = ReadFrom::Start;
+        let error = match Self::read(log.clone(), address.clone()).await {
+            Err(error) if !error.is_retryable() => error,
+            read => return read,
+        };
+        tracing::warn!(%error, %address, "watermarks cannot be read, and are begun anew");
+        match log.delete(&address, Delete::Erase).await {
+            Ok(()) => Self::read(log, address).await,
+            Err(why) => {
+                tracing::warn!(%why, %address, "watermarks that cannot be read cannot be erased");
+                Err(error)
+            }
+        }
+    }
+
+    async fn read(log: Arc<dyn Log>, address: Address) -> Result<(Self, Marks), OpenError> {
+        let _ = log.create(&address, creation()).await?;
+        let mut keeper = Self { log, address, written: 0, is_damaged: false };
+        let (mut marks, mut from) = (Marks::default(), ReadFrom::Start);
+        let mut skipped = None;
         loop {
-            let chunk = log.read(&address, from, CHUNK_BYTES_DEFAULT).await?;
+            let chunk = match keeper.log.read(&keeper.address, from, CHUNK_BYTES_DEFAULT).await {
+                Ok(chunk) => chunk,
+                // Streams whose watermarks stood there are open. All others are not.
+                Err(ReadError::Unavailable(Unavailable::Damaged(damaged)))
+                    if skipped.is_none_or(|at| damaged.until > at) =>
+                {
+                    tracing::warn!(%damaged, "watermarks are damaged and passed over");
+                    keeper.is_damaged = true;
+                    skipped = Some(damaged.until);
+                    from = ReadFrom::At(damaged.until);
+                    continue;
+                }
+                Err(error) => return Err(error.into()),
+            };
             for message in chunk.messages() {
                 match serde_json::from_slice::<Told>(message) {
                     Ok(told) => {
-                        written += told.marks.len();
+                        keeper.written += told.marks.len();
                         told.marks.into_iter().for_each(|mark| marks.set(mark));
                     }
                     // Its streams are looked at once more, which does no harm.
-                    Err(error) => tracing::warn!(%error, %address, "watermarks cannot be read"),
+                    Err(error) => {
+                        let address = &keeper.address;
+                        tracing::warn!(%error, %address, "watermarks cannot be read");
+                    }
                 }
             }
             if chunk.freshness != Freshness::Behind {
-                return Ok((Self { log, address, written }, marks));
+                return Ok((keeper, marks));
             }
             from = ReadFrom::At(chunk.next);
         }
@@ -79,44 +114,59 @@ impl Keeper {
             for Leaving { reply, .. } in group.drain(..) {
                 let _ = reply.send(lasts.clone());
             }
-            let compacted = {
-                let marks = marks.lock().expect("no panic while held");
-                let is_long = self.written > MARKS_WRITTEN_MIN.max(2 * marks.len());
-                is_long.then(|| marks.iter().collect::<Vec<_>>())
-            };
-            if let Some(marks) = compacted {
+            let count = marks.lock().expect("no panic while held").len();
+            if self.is_damaged || self.written > MARKS_WRITTEN_MIN.max(2 * count) {
                 self.compact(&marks).await;
             }
         }
     }
 
-    /// Appends watermarks; where they end. Without a producer: the same fact twice is one fact.
-    async fn write(&mut self, marks: &[Mark]) -> Result<Offset, Unavailable> {
+    /// Appends watermarks. Without a producer: the same fact twice is one fact.
+    async fn write(&mut self, marks: &[Mark]) -> Result<(), Unavailable> {
         let told = Told { marks: marks.to_vec() };
         let text = serde_json::to_vec(&told).expect("plain data can be written");
         let messages = Messages::one(text).expect("a bounded message that is not empty");
-        let appended = self.log.append(&self.address, Append::messages(messages)).await;
-        let appended = appended.map_err(|error| match error {
-            AppendError::Unavailable(why) => why,
-            other => Unavailable::Poisoned(other.to_string()),
-        })?;
-        self.written += marks.len();
-        Ok(appended.tail)
+        let append = Append::messages(messages);
+        let mut appended = self.log.append(&self.address, append.clone()).await;
+        if matches!(appended, Err(AppendError::NotFound(_))) {
+            // Another process could not read the stream, and has begun it anew.
+            let _ = self.log.create(&self.address, creation()).await;
+            appended = self.log.append(&self.address, append).await;
+        }
+        match appended {
+            Ok(_) => self.written += marks.len(),
+            Err(AppendError::Unavailable(why)) => return Err(why),
+            Err(other) => return Err(Unavailable::Poisoned(other.to_string())),
+        }
+        Ok(())
     }
 
     /// Writes all that counts, then forgets what stood before. A crash in between leaves both,
     /// and what another process wrote meanwhile is at worst looked at again.
-    async fn compact(&mut self, marks: &[Mark]) {
+    async fn compact(&mut self, marks: &Mutex<Marks>) {
         let Ok(head) = self.log.head(&self.address).await else { return };
-        let before = self.written;
-        for part in marks.chunks(MARKS_PER_MESSAGE_MAX) {
-            if let Err(why) = self.write(part).await {
+        let (before, mut last) = (self.written, None);
+        loop {
+            let part = {
+                let marks = marks.lock().expect("no panic while held");
+                marks.part(last, MARKS_PER_MESSAGE_MAX)
+            };
+            last = part.last().copied();
+            if last.is_none() {
+                break;
+            }
+            if let Err(why) = self.write(&part).await {
                 tracing::warn!(%why, "watermarks could not be compacted, which is tried again");
                 return;
             }
         }
         if self.log.trim(&self.address, head.tail).await.is_ok() {
             self.written -= before;
+            self.is_damaged = false;
         }
     }
+}
+
+fn creation() -> Create {
+    Create { content_type: Some(ContentType::json()), ..Create::default() }
 }

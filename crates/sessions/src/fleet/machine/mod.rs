@@ -31,7 +31,7 @@ use self::{
     lease::{Claim, Observed, Until},
     quarantine::Quarantine,
 };
-use super::facts::{Facts, Place};
+use super::facts::{Facts, Place, Waiting};
 use crate::{
     SessionId,
     caps::{
@@ -152,8 +152,8 @@ pub(super) struct Machine {
     /// Those that are to be looked at, in order.
     looks: VecDeque<SessionId>,
     looking: usize,
-    /// Those that wait for a turn, in order.
-    turns: VecDeque<SessionId>,
+    /// Those that wait for a turn, in order, and from when on each may have it.
+    turns: VecDeque<(Duration, SessionId)>,
     /// Jobs of agents, whatever these are doing.
     jobs: usize,
     /// Those whose agent works.
@@ -163,11 +163,15 @@ pub(super) struct Machine {
     warm: BTreeMap<u64, SessionId>,
     timers: BTreeSet<(Duration, SessionId)>,
     wall_timers: BTreeSet<(UnixMs, SessionId)>,
+    /// Those that are parked, and when the time of each is over.
+    parked: BTreeSet<(Duration, SessionId)>,
     /// Where sessions were seen at rest.
     rested: HashMap<SessionId, Place>,
     quarantine: Quarantine,
     /// Sessions were forgotten for want of room: go through all at this time.
     survey_at: Option<Duration>,
+    /// The same, by the wall clock.
+    survey_at_wall: Option<UnixMs>,
     count: u64,
     commands: Vec<Command>,
 }
@@ -178,13 +182,17 @@ struct Session {
     state: State,
     timer: Option<Duration>,
     wall_timer: Option<UnixMs>,
+    /// When its time is over while it is parked.
+    parked_until: Option<Duration>,
     /// Failures in a row.
     failures: u32,
     /// What had happened when it was parked last, and how often it was in a row.
     parked_at: Option<Position>,
     parked_times: u32,
-    /// What had happened when its agent was started.
-    started_at: Option<Option<Position>>,
+    /// What had happened when its agent was started, and what it had waited for before: if both
+    /// are the same when it has ended, it was started for nothing. A wait whose time is over before
+    /// it is seen is something to start for.
+    started_at: Option<(Option<Position>, Option<Waiting>)>,
     observed: Option<Observed>,
     /// The latest takeover that a runner of ours was told of.
     fence: u64,
@@ -217,9 +225,11 @@ impl Machine {
             warm: BTreeMap::new(),
             timers: BTreeSet::new(),
             wall_timers: BTreeSet::new(),
+            parked: BTreeSet::new(),
             rested: HashMap::new(),
             quarantine: Quarantine::default(),
             survey_at: None,
+            survey_at_wall: None,
             count: 0,
             commands: Vec::new(),
         }
@@ -249,10 +259,14 @@ impl Machine {
     pub(super) fn next_tick(&self, now: Now) -> Option<Duration> {
         let timer = self.timers.first().map(|(at, _)| at.saturating_sub(now.elapsed));
         // The wall clock may step, so it is looked at from time to time.
-        let wall = self.wall_timers.first();
-        let wall = wall.map(|(at, _)| at.since(now.wall).min(WALL_CLOCK_PAUSE));
+        let wall = self.wall_timers.first().map(|(at, _)| *at);
+        let wall = wall.into_iter().chain(self.survey_at_wall).min();
+        let wall = wall.map(|at| at.since(now.wall).min(WALL_CLOCK_PAUSE));
         let survey_at = self.survey_at.filter(|_| self.has_room());
-        let others = [survey_at, self.quarantine.next_tick(now)].into_iter().flatten();
+        let turn_at = self.turns.front().filter(|_| self.has_turn()).map(|(at, _)| *at);
+        // One whose time has come waits for something else, which will be told.
+        let turn_at = turn_at.filter(|at| *at > now.elapsed);
+        let others = [survey_at, turn_at, self.quarantine.next_tick(now)].into_iter().flatten();
         let others = others.map(|at| at.saturating_sub(now.elapsed));
         timer.into_iter().chain(wall).chain(others).min()
     }
@@ -340,9 +354,19 @@ impl Machine {
         let (identity, lease) = (self.identity.clone(), self.limits.lease);
         let Some(known) = self.sessions.get_mut(session) else { return };
         let started = known.started_at.take();
+        let waiting = facts.runner.as_ref().and_then(|runner| runner.waiting);
+        let stands = (facts.moved, waiting);
         let claim = match known.judge(facts, &identity, lease, now) {
             // It was started for nothing, and would be again.
-            Claim::Free { .. } if started == Some(facts.moved) => Claim::Waits(Until::MOVE),
+            Claim::Free { .. } if started == Some(stands) => {
+                let runner = facts.runner.as_ref().and_then(|runner| runner.supervisor.as_ref());
+                match runner.is_some_and(|other| *other != identity.supervisor) {
+                    // Another supervisor had it since, and was perhaps told to end: it may have
+                    // left what it was about to do. Two of them are not to pass it on for ever.
+                    true => Claim::Waits(known.handed_back(facts.moved, now)),
+                    false => Claim::Waits(Until::MOVE),
+                }
+            }
             claim => claim,
         };
         match claim {
@@ -361,7 +385,7 @@ impl Machine {
                 self.set_timer(session, at);
             }
             Claim::Free { after } => {
-                known.started_at = Some(facts.moved);
+                known.started_at = Some(stands);
                 self.queue_turn(session, facts, after, now);
             }
         }
@@ -445,19 +469,20 @@ impl Machine {
         };
         known.parked_at = moved;
         let pause = doubled(SHELF_PAUSE_FIRST, known.parked_times - 1, SHELF_PAUSE_MAX);
-        if self.sessions.len() > self.limits.known_max {
-            // It is found again by a survey.
-            self.forget(session);
-            self.survey_by(now.elapsed + SHELF_PAUSE_FIRST);
-            return;
-        }
         self.set_state(session, State::Parked(place));
         let at = now.elapsed + pause;
-        self.set_timer(session, until.elapsed.map_or(at, |until| at.min(until)));
-        if let (Some(until), Some(known)) = (until.wall, self.sessions.get_mut(session)) {
-            known.wall_timer = Some(until);
-            self.wall_timers.insert((until, session.clone()));
+        let at = until.elapsed.map_or(at, |until| at.min(until));
+        self.set_timer(session, at);
+        let Some(known) = self.sessions.get_mut(session) else { return };
+        if let Some(wall) = until.wall {
+            known.wall_timer = Some(wall);
+            self.wall_timers.insert((wall, session.clone()));
         }
+        let wall_at = until.wall.map(|wall| now.elapsed.saturating_add(wall.since(now.wall)));
+        let at = wall_at.map_or(at, |wall_at| at.min(wall_at));
+        known.parked_until = Some(at);
+        self.parked.insert((at, session.clone()));
+        self.make_room();
     }
 
     /// Looks at a session again, after a pause that grows.
@@ -467,6 +492,15 @@ impl Machine {
         known.failures = known.failures.saturating_add(1);
         self.set_state(session, State::Backoff);
         self.set_timer(session, now.elapsed + pause);
+    }
+}
+
+impl Session {
+    /// How long a session is left alone that another supervisor has given back as it was.
+    fn handed_back(&self, moved: Option<Position>, now: Now) -> Until {
+        let times = if self.parked_at == moved { self.parked_times } else { 0 };
+        let pause = doubled(FAILURE_PAUSE_FIRST, times, FAILURE_PAUSE_MAX);
+        Until { wall: None, elapsed: Some(now.elapsed + pause) }
     }
 }
 

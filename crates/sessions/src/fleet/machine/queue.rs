@@ -1,11 +1,14 @@
 //! Queues, turns and timers of the machine.
 
-use std::time::Duration;
+use std::{
+    hash::{DefaultHasher, Hash as _, Hasher as _},
+    time::Duration,
+};
 
 use super::{Command, Machine, Now, Pace, Session, State, Terms};
 use crate::{
     SessionId,
-    caps::RESTED_MAX,
+    caps::{LOAD_PAUSE, LOAD_PAUSE_MAX, LOAD_SPREAD_MS, RESTED_MAX},
     fleet::facts::{Facts, Place},
 };
 
@@ -20,8 +23,10 @@ impl Machine {
             self.commands.push(Command::Look(session, number));
         }
         if !self.quarantine_pump(now) {
-            while self.has_turn() {
-                let Some(session) = self.turns.pop_front() else { break };
+            while self.has_turn()
+                && self.turns.front().is_some_and(|(at, _)| *at <= now.elapsed)
+                && let Some((_, session)) = self.turns.pop_front()
+            {
                 self.start(session, false);
             }
         }
@@ -42,7 +47,7 @@ impl Machine {
 
     /// Whether one more may begin. Those that wait or idle take no turn, but their number is
     /// bounded, too.
-    fn has_turn(&self) -> bool {
+    pub(super) fn has_turn(&self) -> bool {
         let limits = &self.limits;
         let jobs_max = limits.running_max + limits.waiting_max + limits.warm_max;
         self.working.len() < limits.running_max && self.jobs < jobs_max
@@ -95,15 +100,44 @@ impl Machine {
             }
             None => {
                 self.set_state(session, State::TurnQueued(after));
-                self.turns.push_back(session.clone());
+                let pause = self.load_pause(session);
+                self.turns.push_back((now.elapsed + pause, session.clone()));
             }
         }
+    }
+
+    /// How long a session is left to other supervisors. They see it at the same time, and the one
+    /// with the least work is to claim it; of two with as much work, either. They need not know of
+    /// each other for that.
+    fn load_pause(&self, session: &SessionId) -> Duration {
+        if self.working.is_empty() {
+            return Duration::ZERO;
+        }
+        let working = u32::try_from(self.working.len()).unwrap_or(u32::MAX);
+        let mut hasher = DefaultHasher::new();
+        (&self.identity.supervisor, session.as_str()).hash(&mut hasher);
+        let spread = hasher.finish() % LOAD_SPREAD_MS;
+        LOAD_PAUSE.saturating_mul(working).min(LOAD_PAUSE_MAX) + Duration::from_millis(spread)
     }
 
     /// Takes note of where a session rests, if there is room.
     pub(super) fn remember_rest(&mut self, session: &SessionId, place: Place) {
         if self.rested.len() < RESTED_MAX {
             self.rested.insert(session.clone(), place);
+        }
+    }
+
+    /// Forgets sessions that are parked while there are too many, those first whose time is over
+    /// last. A survey finds them again by then.
+    pub(super) fn make_room(&mut self) {
+        while self.parked.len() > self.limits.known_max
+            && let Some((at, session)) = self.parked.pop_last()
+        {
+            let wall = self.sessions.get(&session).and_then(|known| known.wall_timer);
+            self.forget(&session);
+            self.survey_by(at);
+            // The wall clock may step before that.
+            self.survey_at_wall = self.survey_at_wall.into_iter().chain(wall).min();
         }
     }
 
@@ -154,6 +188,9 @@ impl Machine {
         if let Some(at) = known.wall_timer.take() {
             self.wall_timers.remove(&(at, session.clone()));
         }
+        if let Some(at) = known.parked_until.take() {
+            self.parked.remove(&(at, session.clone()));
+        }
     }
 
     /// Times that are over.
@@ -169,6 +206,10 @@ impl Machine {
             && let Some((_, session)) = self.wall_timers.pop_first()
         {
             self.rung(&session);
+        }
+        if self.survey_at_wall.is_some_and(|at| at <= now.wall) {
+            self.survey_at_wall = None;
+            self.survey_by(now.elapsed);
         }
     }
 
@@ -195,6 +236,7 @@ impl Session {
             state: State::LookQueued,
             timer: None,
             wall_timer: None,
+            parked_until: None,
             failures: 0,
             parked_at: None,
             parked_times: 0,
