@@ -148,6 +148,7 @@ pub struct Ticks {
     last_len: usize,
     /// Where ticks begin, whatever the txid before them is.
     cuts: BTreeSet<Position>,
+    known_bytes: u64,
 }
 
 #[derive(Debug)]
@@ -183,6 +184,13 @@ impl Ticks {
         self.places.covered()
     }
 
+    /// Bytes of messages that were passed over, because they were taken where they stood first: a
+    /// snapshot behind what it was made of.
+    #[must_use]
+    pub const fn known_bytes(&self) -> u64 {
+        self.known_bytes
+    }
+
     /// Whether a transaction was begun that may go on.
     #[must_use]
     pub const fn is_open(&self) -> bool {
@@ -208,7 +216,10 @@ impl Ticks {
                 self.begin_anew(reach, event);
                 None
             }
-            Place::Known => None,
+            Place::Known => {
+                self.known_bytes += message.len() as u64;
+                None
+            }
         }
     }
 

@@ -23,6 +23,9 @@ pub(super) struct ChunkCount {
     generations: VecDeque<String>,
     /// When the first generation ended that has some, and when the last one did.
     ended_ms: Option<(u64, u64)>,
+    /// Bytes that the stream holds twice: snapshots of compactions that ended before they trimmed it.
+    #[serde(default)]
+    doubled: u64,
 }
 
 impl ChunkCount {
@@ -36,6 +39,11 @@ impl ChunkCount {
                 self.write(write);
             }
         }
+    }
+
+    /// So many bytes of the stream were there before.
+    pub(super) const fn doubled(&mut self, bytes: u64) {
+        self.doubled += bytes;
     }
 
     fn write(&mut self, write: &Write) {
@@ -82,9 +90,11 @@ impl ChunkCount {
     }
 
     /// Whether they are a third of the stream or more, so that a compaction without them costs no
-    /// more than what was written since the last one.
+    /// more than what was written since the last one. What a compaction wrote that was killed before
+    /// its trim does not count: that would be there for ever.
     pub(super) fn are_worth_compacting(&self, head: &Head) -> bool {
         let bytes = head.tail.byte.get() - head.earliest.byte.get();
+        let bytes = bytes.saturating_sub(self.doubled);
         self.are_many() && self.bytes * COMPACTION_GAIN_SHARE >= bytes
     }
 

@@ -103,6 +103,7 @@ impl Session {
             }
             next = Some(chunk.next);
         }
+        chunks.doubled(ticks.known_bytes());
         ticks.up_to_date().into_iter().for_each(|tick| chunks.take(&tick));
         (self.state.chunks, self.counted_from) = (chunks, Some(head.earliest));
         true

@@ -272,6 +272,7 @@ impl Session {
             self.counted_from = Some(chunk.start);
         }
         let mut at = chunk.start;
+        let known_bytes = self.ticks.known_bytes();
         for message in chunk.messages() {
             let lies = at.position;
             at = at.after(1, message.len() as u64);
@@ -280,6 +281,7 @@ impl Session {
             }
             self.ends.insert(lies.get(), at);
         }
+        self.state.chunks.doubled(self.ticks.known_bytes() - known_bytes);
         if chunk.freshness != Freshness::Behind
             && let Some(tick) = self.ticks.up_to_date()
         {

@@ -376,7 +376,13 @@ impl Reader {
                 Ok(Read::Closed) => break self.tell(&db, &Status::Ready),
                 Err(error) if error.is_retryable() => {
                     failures += 1;
-                    self.seen.rest(Retry::default().pause(failures, &sys.chance), &sys).await;
+                    let pause = Retry::default().pause(failures, &sys.chance);
+                    tokio::select! {
+                        biased;
+                        // A database that was dropped lets go of its log at once.
+                        () = cancellation.cancelled() => break,
+                        () = self.seen.rest(pause, &sys) => {}
+                    }
                 }
                 Err(error) => {
                     let why = format!("stream {}: {error}", self.stream.address);

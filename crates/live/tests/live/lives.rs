@@ -363,3 +363,40 @@ fn a_database_whose_stream_was_restored_to_an_earlier_state_says_so_and_shows_wh
         assert_eq!(shown, ["a", "b", "c"]);
     });
 }
+
+/// A log that cannot be reached.
+#[derive(Debug)]
+struct Away(Arc<dyn Log>);
+
+impl Layer for Away {
+    fn behind(&self) -> &dyn Log {
+        &*self.0
+    }
+
+    fn read<'a>(
+        &'a self,
+        _: &'a Address,
+        _: ReadFrom,
+        _: usize,
+    ) -> Answer<'a, Result<Chunk, ReadError>> {
+        Box::pin(async { Err(Unavailable::Unreachable("a lost packet".into()).into()) })
+    }
+}
+
+#[test]
+fn a_database_that_is_dropped_while_its_log_is_away_lets_go_of_it_at_once() {
+    run(async |sys| {
+        let (log, address) = log_with_stream(&sys).await;
+        let away: Arc<dyn Log> = Arc::new(Away(log));
+        let db = open(&away, &address, &sys);
+        // Long enough that pauses between attempts are seconds.
+        sys.clock.sleep(Duration::from_mins(2)).await;
+        let dropped = sys.clock.elapsed();
+        drop(db);
+        while Arc::strong_count(&away) > 1 {
+            sys.clock.sleep(Duration::from_millis(1)).await;
+        }
+        let took = sys.clock.elapsed() - dropped;
+        assert!(took < Duration::from_millis(100), "it held the log for {took:?}");
+    });
+}

@@ -1,6 +1,6 @@
 //! Following the log: what moved, and what that means for those who follow it.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use futures_util::future::FutureExt as _;
 use log::{Head, Incarnation, Log, Moved, Unavailable};
@@ -187,7 +187,8 @@ impl Owner {
     /// Looks at streams with links: those that are gone are on no page.
     async fn look_for_the_gone(&mut self) -> Result<(), NotWritten> {
         let links = self.book.iter().flat_map(|(_, subscription)| subscription.links.keys());
-        let paths: HashSet<_> = links.cloned().collect();
+        // In one order, so that a seed of the simulation replays.
+        let paths: BTreeSet<_> = links.cloned().collect();
         for path in &paths {
             self.look_at(path).await?;
         }

@@ -29,9 +29,9 @@ struct Lease {
     until: UnixMs,
 }
 
-/// True for streams that are deleted and made again: their offsets begin anew.
+/// True for streams that are deleted, or expire, and are made again: their offsets begin anew.
 pub(super) fn is_fleeting(path: &StreamPath) -> bool {
-    path.as_str().starts_with("s/d/")
+    ["s/d/", "s/t/"].iter().any(|prefix| path.as_str().starts_with(prefix))
 }
 
 impl Ledger {

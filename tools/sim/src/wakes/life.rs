@@ -13,7 +13,7 @@ use sys::{
     disk::{SimDisk, SimFaults},
 };
 use wake::{ChangeError, CreateError, Engine, SubscriptionId, Subscriptions as _};
-use wire::{Address, ContentType, Messages, Offset, StreamPath};
+use wire::{Address, ContentType, Expiry, Messages, Offset, StreamPath, Ttl};
 
 use super::{
     Scene,
@@ -21,6 +21,7 @@ use super::{
 };
 use crate::{
     dice::Dice,
+    line::Line,
     oracle::{Verdict, Violation, demand},
     plan::draw_settings,
 };
@@ -30,6 +31,10 @@ const DIR: &str = "/wakes";
 const STREAMS: u64 = 4;
 /// Streams that are followed, and deleted and made again.
 const FLEETING: u64 = 2;
+/// Streams that are followed, and expire and are made again.
+const MORTAL: u64 = 2;
+/// How long these last when no message comes.
+const MORTAL_SECONDS: u64 = 3;
 /// Those who pull.
 const WORKERS: u64 = 3;
 /// Once nothing goes wrong any more, all work is done within this much simulated time: the longest
@@ -48,6 +53,28 @@ struct Place {
     disk: SimDisk,
     sys: Sys,
     receiver: Arc<Receiver>,
+    /// How engines reach the log, one for each.
+    // Held to add one, or for a walk over them.
+    lines: Mutex<Vec<Arc<Line>>>,
+}
+
+impl Place {
+    /// The log as one more engine reaches it.
+    fn line(&self, scene: &Scene, dice: &Dice) -> Arc<Line> {
+        let line = line(scene, &self.log, dice);
+        self.lines.lock().push(line.clone());
+        line
+    }
+
+    /// Hints arrive, and engines that lost some are told.
+    fn recover(&self) {
+        self.lines.lock().iter().for_each(|line| line.recover());
+    }
+}
+
+/// The log as an engine reaches it: with hints that may get lost, and nothing else wrong.
+fn line(scene: &Scene, log: &FileLog, dice: &Dice) -> Arc<Line> {
+    Line::new(&scene.sys, Arc::new(log.clone()), dice, 0, &scene.tally)
 }
 
 /// Where workers find the engine that is in charge.
@@ -92,6 +119,7 @@ pub(super) async fn calm_down(scene: &Arc<Scene>, disk: SimDisk, dice: &Dice) ->
     scene.note("a life that calms down");
     work(scene, &place, dice).await?;
     scene.calm(true);
+    place.recover();
     let done = all_is_done(scene, &place, dice).await;
     scene.calm(false);
     done?;
@@ -109,14 +137,16 @@ async fn work(scene: &Arc<Scene>, place: &Place, dice: &Dice) -> Verdict {
         let sys = scene.sys.clone();
         tasks.push(sys.spawn.task("somebody", async move {
             match number {
-                0 => append(&scene, &log, &dice, operations).await,
+                0 => append(&scene, &log, &desk, &dice, operations).await,
                 _ => worker::pull(&scene, &desk, &dice, operations).await,
             }
         }));
     }
     let working = async {
+        lose_hints(scene, place, dice).await;
         if dice.percent(30) {
             take_over(scene, place, dice).await;
+            lose_hints(scene, place, dice).await;
         }
         for task in tasks {
             task.join().await;
@@ -127,12 +157,23 @@ async fn work(scene: &Arc<Scene>, place: &Place, dice: &Dice) -> Verdict {
     scene.check()
 }
 
+/// Hints of some engines are lost from now on.
+async fn lose_hints(scene: &Scene, place: &Place, dice: &Dice) {
+    if dice.percent(50) {
+        scene.sys.clock.sleep(dice.pause()).await;
+        let lines = place.lines.lock().clone();
+        for line in lines.iter().filter(|_| dice.percent(70)) {
+            line.lose_hints(dice.magnitude(1..=40));
+        }
+    }
+}
+
 /// Opens another engine over the same log, while the first one is at work.
 async fn take_over(scene: &Scene, place: &Place, dice: &Dice) {
     for _ in 0..dice.between(1..=10) {
         scene.sys.clock.sleep(dice.pause()).await;
     }
-    let (log, receiver) = (Arc::new(place.log.clone()), place.receiver.clone());
+    let (log, receiver) = (place.line(scene, dice), place.receiver.clone());
     let keys = scene.keys.clone();
     // If the log takes nothing any more, there is nothing to take over.
     if let Ok(engine) = Engine::open(log, &place.sys, receiver, keys).await {
@@ -161,7 +202,7 @@ pub(super) async fn finish(scene: &Arc<Scene>, disk: SimDisk, dice: &Dice) -> Ve
     scene.note("the last life");
     scene.calm(true);
     let place = open(scene, disk, dice).await?;
-    append(scene, &place.log, dice, 10).await;
+    append(scene, &place.log, &place.desk, dice, 10).await;
     all_is_done(scene, &place, dice).await?;
     end(scene, place, false).await;
     scene.check()
@@ -173,12 +214,12 @@ async fn open(scene: &Arc<Scene>, disk: SimDisk, dice: &Dice) -> Verdict<Place> 
     let wrong = |what: &str, error: &dyn std::fmt::Display| Violation(format!("{what}: {error}"));
     let log = FileLog::open(&sys, Path::new(DIR), draw_settings(dice)).await;
     let log = log.map_err(|error| wrong("opening the log", &error))?;
-    let waist: Arc<dyn Log> = Arc::new(log.clone());
+    let line = line(scene, &log, dice);
     let desk = Arc::new(Desk { engines: Mutex::default() });
     let receiver =
         Receiver { scene: scene.clone(), dice: dice.split(), desk: Arc::downgrade(&desk) };
     let receiver = Arc::new(receiver);
-    let engine = Engine::open(waist, &sys, receiver.clone(), scene.keys.clone()).await;
+    let engine = Engine::open(line.clone(), &sys, receiver.clone(), scene.keys.clone()).await;
     let engine = Arc::new(engine.map_err(|error| wrong("opening subscriptions", &error))?);
     desk.engines.lock().push(engine.clone());
     make(&log, "wakes").await;
@@ -196,7 +237,8 @@ async fn open(scene: &Arc<Scene>, disk: SimDisk, dice: &Dice) -> Verdict<Place> 
             }
         }
     }
-    Ok(Place { log, desk, disk, sys, receiver })
+    let lines = Mutex::new(vec![line]);
+    Ok(Place { log, desk, disk, sys, receiver, lines })
 }
 
 /// Ends a life; the disk as it is found by the next one.
@@ -224,31 +266,59 @@ async fn end(scene: &Scene, place: Place, is_cut: bool) -> SimDisk {
     if is_cut { disk.restart() } else { disk }
 }
 
-async fn append(scene: &Scene, log: &FileLog, dice: &Dice, operations: u64) {
+async fn append(scene: &Scene, log: &FileLog, desk: &Desk, dice: &Dice, operations: u64) {
     for _ in 0..operations {
-        let stream = match dice.between(0..=STREAMS + FLEETING - 1) {
+        let stream = match dice.between(0..=STREAMS + FLEETING + MORTAL - 1) {
             number if number < STREAMS => format!("s/{number}"),
-            number => format!("s/d/{}", number - STREAMS),
+            number if number < STREAMS + FLEETING => format!("s/d/{}", number - STREAMS),
+            number => format!("s/t/{}", number - STREAMS - FLEETING),
         };
-        if stream.starts_with("s/d/") && dice.percent(40) {
+        if stream.starts_with("s/t/") && dice.percent(40) {
+            expire(scene, log, desk, &stream).await;
+        } else if stream.starts_with("s/d/") && dice.percent(40) {
             let deleted = log.delete(&address(&stream), Delete::Stream).await;
             scene.met().deleted += u64::from(deleted.is_ok());
             scene.note(&format!("{stream} is deleted: {deleted:?}"));
-            scene.sys.clock.sleep(dice.pause()).await;
-            continue;
+        } else {
+            make(log, &stream).await;
+            let messages = Messages::one("1").expect("one small message");
+            // Whether it is there, the log knows.
+            let appended = log.append(&address(&stream), Append::messages(messages)).await;
+            let appended = appended.map(|appended| appended.tail);
+            scene.note(&format!("{stream} ends at {appended:?}"));
         }
-        make(log, &stream).await;
-        let messages = Messages::one("1").expect("one small message");
-        // Whether it is there, the log knows.
-        let appended = log.append(&address(&stream), Append::messages(messages)).await;
-        let appended = appended.map(|appended| appended.tail);
-        scene.note(&format!("{stream} ends at {appended:?}"));
         scene.sys.clock.sleep(dice.pause()).await;
     }
 }
 
+/// Lets a stream expire, unless a worker that reads it, or a lost touch, prolongs its life.
+async fn expire(scene: &Scene, log: &FileLog, desk: &Desk, stream: &str) {
+    let is_there = log.head(&address(stream)).await.is_ok();
+    let is_linked = is_there && is_linked(scene, &desk.engine(), stream).await;
+    scene.sys.clock.sleep(Duration::from_secs(2 * MORTAL_SECONDS)).await;
+    let is_gone = log.head(&address(stream)).await.is_err();
+    scene.met().expired += u64::from(is_linked && is_gone);
+    scene.note(&format!("{stream} was there: {is_there}, linked: {is_linked}, gone: {is_gone}"));
+}
+
+/// Whether a subscription has a link to a stream.
+async fn is_linked(scene: &Scene, engine: &Engine, stream: &str) -> bool {
+    for id in scene.subscriptions.keys() {
+        let id: SubscriptionId = id.parse().expect("an id");
+        let view = engine.get(&id).await;
+        if view.is_ok_and(|view| view.links.iter().any(|link| link.path.as_str() == stream)) {
+            return true;
+        }
+    }
+    false
+}
+
 async fn make(log: &FileLog, stream: &str) {
-    let create = Create { content_type: Some(ContentType::json()), ..Create::default() };
+    let expiry = match stream.starts_with("s/t/") {
+        true => Expiry::Sliding(Ttl::from_seconds(MORTAL_SECONDS)),
+        false => Expiry::Never,
+    };
+    let create = Create { content_type: Some(ContentType::json()), expiry, ..Create::default() };
     let _ = log.create(&address(stream), create).await;
 }
 
@@ -280,8 +350,8 @@ async fn what_is_left(scene: &Scene, place: &Place) -> Verdict<Option<String>> {
                 return Ok(Some(format!("{id} {path}: {acked} of {tail}")));
             }
         }
-        for number in 0..FLEETING {
-            let stream = format!("s/d/{number}");
+        let fleeting = (0..FLEETING).map(|number| format!("s/d/{number}"));
+        for stream in fleeting.chain((0..MORTAL).map(|number| format!("s/t/{number}"))) {
             let head = place.log.head(&address(&stream)).await.ok();
             let link = view.links.iter().find(|link| link.path.as_str() == stream);
             match (head.map(|head| head.tail).filter(|tail| *tail > Offset::START), link) {

@@ -1,6 +1,7 @@
-//! The simulation of wakes: subscriptions in a log whose disk fails and whose power goes, with
-//! workers who are slow, forgetful or gone, and engines that take over from each other. However it
-//! ends, all work is done, and what was acknowledged is not asked for again.
+//! The simulation of wakes: subscriptions in a log whose disk fails and whose power goes, whose
+//! hints get lost and whose streams are deleted or expire, with workers who are slow, forgetful or
+//! gone, and engines that take over from each other. However it ends, all work is done, and what was
+//! acknowledged is not asked for again.
 //!
 //! That is a promise with a time: once faults stop, with or without a restart, everything that is
 //! owed is done within [`life::BOUND`].
@@ -30,6 +31,7 @@ use crate::{
     Coverage, Detail, Outcome,
     dice::Dice,
     history::History,
+    line::Tally,
     oracle::{Verdict, Violation},
     seed::words_of,
 };
@@ -64,6 +66,12 @@ pub struct Met {
     pub takeovers: u64,
     /// Streams that were deleted.
     pub deleted: u64,
+    /// Streams that expired while a subscription had a link to them.
+    pub expired: u64,
+    /// Hints that did not arrive.
+    pub hints_lost: u64,
+    /// Watches that had lost hints when faults stopped, and were told only then.
+    pub resyncs_owed: u64,
     /// Lives in which faults stopped and all was done without a restart.
     pub calmed: u64,
 }
@@ -78,15 +86,20 @@ impl Met {
         self.cuts += other.cuts;
         self.takeovers += other.takeovers;
         self.deleted += other.deleted;
+        self.expired += other.expired;
+        self.hints_lost += other.hints_lost;
+        self.resyncs_owed += other.resyncs_owed;
         self.calmed += other.calmed;
     }
 
     /// True if everything was met at least once.
     #[must_use]
     pub fn is_complete(&self) -> bool {
-        let Self { wakes, repeated, fenced, unavailable, cuts, takeovers, deleted, calmed } = *self;
-        let all = [wakes, repeated, fenced, unavailable, cuts, takeovers, deleted, calmed];
-        all.iter().all(|count| *count > 0)
+        let Self { wakes, repeated, fenced, unavailable, cuts, takeovers, .. } = *self;
+        let Self { deleted, calmed, expired, hints_lost, resyncs_owed, .. } = *self;
+        let work = [wakes, repeated, fenced, unavailable, cuts, takeovers];
+        let streams = [deleted, calmed, expired, hints_lost, resyncs_owed];
+        work.iter().chain(&streams).all(|count| *count > 0)
     }
 }
 
@@ -101,6 +114,7 @@ struct Scene {
     ledgers: Mutex<BTreeMap<SubscriptionId, Ledger>>,
     met: Mutex<Met>,
     failure: Mutex<Option<Violation>>,
+    tally: Arc<Tally>,
     /// Whether faults have stopped, those of workers, too.
     is_calm: AtomicBool,
 }
@@ -122,7 +136,8 @@ pub fn run_wakes(seed: u64) -> WakesOutcome {
     let trace_hash = disk.lock().trace_hash();
     let (history, coverage) = (scene.history.lines(), Coverage::default());
     let outcome = Outcome { seed, trace_hash, history, coverage, violation };
-    WakesOutcome { outcome, met: *scene.met.lock() }
+    let (hints_lost, resyncs_owed) = (scene.tally.hints_lost(), scene.tally.resyncs_owed());
+    WakesOutcome { outcome, met: Met { hints_lost, resyncs_owed, ..*scene.met.lock() } }
 }
 
 async fn play(seed: u64, scene: &Arc<Scene>, disk: &Mutex<SimDisk>) -> Verdict {
@@ -167,6 +182,7 @@ impl Scene {
             ledgers: Mutex::default(),
             met: Mutex::default(),
             failure: Mutex::default(),
+            tally: Arc::default(),
             is_calm: AtomicBool::new(false),
         }
     }
