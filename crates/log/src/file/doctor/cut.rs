@@ -2,6 +2,7 @@
 
 use std::{io, path::Path, sync::Arc};
 
+use sys::disk::is_unreadable;
 use wire::Offset;
 
 use super::{
@@ -108,13 +109,20 @@ pub(super) fn restate(files: &Arc<Files>, salt: Salt) -> Result<Vec<String>, Ope
     Ok(shortened)
 }
 
+fn is_damage(error: &io::Error) -> bool {
+    let kinds = [io::ErrorKind::InvalidData, io::ErrorKind::UnexpectedEof, io::ErrorKind::NotFound];
+    is_unreadable(error) || kinds.contains(&error.kind())
+}
+
 fn shorten(meta: &mut Meta, stream: &Stream, reader: &Reader, log_end: u64) -> io::Result<()> {
     let inherited = meta.origin.as_ref().map_or(Offset::START, |origin| origin.end);
     meta.tail = match stream.extents().0.last() {
-        Some(last) => {
-            let messages = reader.messages(stream, last)?;
-            last.start.after(messages.len() as u64, messages.data().len() as u64)
-        }
+        Some(last) => match reader.messages(stream, last) {
+            Ok(messages) => last.start.after(messages.len() as u64, messages.data().len() as u64),
+            // Where it ends cannot be told, so that all from there on is refused to readers.
+            Err(error) if is_damage(&error) => meta.tail,
+            Err(error) => return Err(error),
+        },
         None => inherited.max(meta.earliest).min(meta.tail),
     };
     meta.earliest = meta.earliest.min(meta.tail);
