@@ -497,7 +497,7 @@ impl Recovery {
         OpenError::Damaged {
             path: self.files.layout.checkpoints(),
             offset: 0,
-            what: "the checkpoint that packs and segments belong to is missing",
+            what: "the checkpoint that packs and segments belong to is missing, or a segment is",
         }
     }
 

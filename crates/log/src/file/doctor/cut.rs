@@ -18,6 +18,7 @@ use crate::{
         open_error::OpenError,
         reader::Reader,
         record::Salt,
+        records::Records,
         recovery::Recovery,
         segment::SegmentHeader,
         stream::Stream,
@@ -47,7 +48,30 @@ pub(super) fn cut(
         };
         done.push(told.map_err(at(&path))?);
     }
+    if let (None, Some((header, slot))) = (damaged, segments.last()) {
+        done.extend(keep_torn(files, header.number, slot, recovery.salt)?);
+    }
     Ok(done)
+}
+
+/// Keeps a copy of the newest segment if records stand after its last whole frame: they may be of
+/// one that was acknowledged, and the log goes on in their place.
+fn keep_torn(
+    files: &Files,
+    number: u32,
+    slot: &Slot,
+    salt: Salt,
+) -> Result<Option<String>, OpenError> {
+    let path = files.layout.slot(slot.number);
+    let end = each_frame(slot, &path, number, salt, |_, _, _| Ok(()))?;
+    let mut records = Records::new(slot.file.clone(), salt).map_err(at(&path))?;
+    while let Some(found) = records.next().map_err(at(&path))? {
+        if found.offset >= u64::from(end) {
+            let name = format!("segment-{number}");
+            return keep_copy(files, &path, &name).map(Some).map_err(at(&path));
+        }
+    }
+    Ok(None)
 }
 
 /// Writes the head of a segment again that has lost it: each of its frames tells its number.

@@ -150,7 +150,11 @@ pub fn repair(sys: &Sys, dir: &Path) -> Result<Vec<String>, OpenError> {
             }
             Err(OpenError::Damaged { path, offset, .. }) if is_segment(&files.layout, &path) => {
                 done.extend(cut::cut(&files, &recovery, &path, offset)?);
-                done.extend(cut::restate(&files, format.salt)?);
+                match cut::restate(&files, format.salt) {
+                    // There is more to mend first.
+                    Err(OpenError::Damaged { .. }) => {}
+                    told => done.extend(told?),
+                }
             }
             Err(error) => return Err(error),
         }

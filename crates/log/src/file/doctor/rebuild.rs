@@ -8,15 +8,18 @@
 use std::{
     cmp::Reverse,
     collections::{BTreeMap, BTreeSet},
+    io,
+    path::PathBuf,
     sync::Arc,
 };
 
-use sys::{UnixMs, disk::is_unreadable};
+use bytes::Bytes;
+use sys::{File, UnixMs, disk::is_unreadable};
 use wire::{Address, ContentType, Expiry, Offset, StreamPath};
 
 use super::{
     at,
-    lost_and_found::{CHECKPOINT_ENDING, keep_copy, set_aside},
+    lost_and_found::{CHECKPOINT_ENDING, free_path, keep_copy, set_aside},
 };
 use crate::{
     Incarnation,
@@ -87,7 +90,6 @@ pub(super) fn rebuild(files: &Arc<Files>, salt: Salt) -> Result<Vec<String>, Ope
     rebuild.drop_older_namesakes();
     let nameless = rebuild.name_the_nameless();
     rebuild.chain_pieces();
-    rebuild.forget_trims_if_forks_need_them();
     // The start after this uses their files again, so copies of them come first.
     let mut copies = Vec::new();
     for slot in &doubtful {
@@ -98,6 +100,7 @@ pub(super) fn rebuild(files: &Arc<Files>, salt: Salt) -> Result<Vec<String>, Ope
     for slot in others {
         copies.extend(rebuild.keep_if_not_covered(&slot)?);
     }
+    copies.extend(rebuild.keep_unneeded()?);
     copies.extend(rebuild.keep_damaged_checkpoint()?);
     let used = rebuild.write(packs.last().map_or(0, |last| last + 1))?;
     let mut done = vec![format!(
@@ -374,7 +377,7 @@ impl Rebuild<'_> {
         id: Incarnation,
         meta: &[u8],
         pieces: &[Piece],
-    ) -> std::io::Result<Vec<Extent>> {
+    ) -> io::Result<Vec<Extent>> {
         let before = pack.length();
         let mut extents = Vec::new();
         for Piece { start, extent, .. } in pieces {
@@ -385,10 +388,7 @@ impl Rebuild<'_> {
                 extents.push(*extent);
                 continue;
             }
-            let mut bytes = vec![0; extent.length as usize];
-            let file = self.files.get(extent.place.file)?;
-            file.read_exact_at(&mut bytes, u64::from(extent.place.offset))?;
-            let record = record::read(&bytes.into(), self.salt);
+            let record = record::read(&self.bytes_of(extent)?, self.salt);
             if let Some((_, messages)) = record.as_ref().and_then(Record::messages) {
                 extents.extend(pack.add(id, *start, messages)?);
             }
@@ -400,23 +400,40 @@ impl Rebuild<'_> {
         Ok(extents)
     }
 
-    /// What was trimmed, and kept for forks, is read through its stream where a fork is lost that
-    /// others were forked from: nothing tells any more whose messages those others need.
-    fn forget_trims_if_forks_need_them(&mut self) {
-        let starts_whole = |id: &Incarnation| {
-            let first = self.pieces.get(id).and_then(|pieces| pieces.first());
-            first.is_some_and(|first| first.start == Offset::START)
-        };
-        if self.lost_parents.iter().all(starts_whole) {
-            return;
-        }
-        for (id, pieces) in &self.pieces {
-            if let Some(first) = pieces.first()
-                && self.table.get(*id).is_some_and(|meta| first.end <= meta.earliest)
-            {
-                self.table.meta_mut(*id).earliest = first.start;
+    /// Copies the records of which no stream needs all: what was trimmed is read through forks, and a fork
+    /// without messages of its own may be forgotten.
+    fn keep_unneeded(&self) -> Result<Option<String>, OpenError> {
+        let dir = self.files.layout.lost_and_found();
+        let mut aside: Option<(PathBuf, Arc<dyn File>)> = None;
+        let mut written = 0;
+        for (id, pieces) in self.pieces.iter().filter(|(id, _)| self.table.get(**id).is_some()) {
+            let needed = self.table.needed(*id);
+            let is_needed = |piece: &&Piece| piece.start >= needed.start && piece.end <= needed.end;
+            for Piece { extent, .. } in pieces.iter().filter(|piece| !is_needed(piece)) {
+                let record = self.bytes_of(extent).map_err(at(&dir))?;
+                if aside.is_none() {
+                    let path = free_path(self.files, "trimmed").map_err(at(&dir))?;
+                    let file = self.files.disk.create(&path).map_err(at(&path))?;
+                    aside = Some((path, file));
+                }
+                if let Some((path, file)) = &aside {
+                    file.write_all_at(&record, written).map_err(at(path))?;
+                    written += record.len() as u64;
+                }
             }
         }
+        let Some((path, file)) = aside else { return Ok(None) };
+        file.sync().map_err(at(&path))?;
+        self.files.disk.sync_dir(&dir).map_err(at(&dir))?;
+        let path = path.display();
+        Ok(Some(format!("trimmed messages, which forks may have shared, were kept as {path}")))
+    }
+
+    fn bytes_of(&self, extent: &Extent) -> io::Result<Bytes> {
+        let mut bytes = vec![0; extent.length as usize];
+        let file = self.files.get(extent.place.file)?;
+        file.read_exact_at(&mut bytes, u64::from(extent.place.offset))?;
+        Ok(bytes.into())
     }
 
     fn chain_pieces(&mut self) {
@@ -436,7 +453,8 @@ impl Rebuild<'_> {
         for id in &self.ids.clone() {
             let pieces = self.pieces.remove(id).unwrap_or_default();
             let meta = self.table.meta_mut(*id);
-            let end = pieces.last().map_or(meta.tail, |last| last.end);
+            // Messages that were trimmed may be in no pack.
+            let end = pieces.last().map_or(meta.earliest, |last| last.end.max(meta.earliest));
             if end > meta.tail {
                 // Messages after what is known of the stream: so its producers are not known.
                 forget_producers(meta);

@@ -414,7 +414,8 @@ impl Regrouper {
             tracing::error!(?extent, %error, "messages of a pack cannot be read, and stay there");
             return Ok(*extent);
         }
-        if !is_damage && !(is_bad_sector && self.unread_passes >= UNREAD_PASSES_MAX) {
+        let is_given_up = is_bad_sector && self.unread_passes >= UNREAD_PASSES_MAX;
+        if !(is_damage || is_given_up) {
             return Err(error);
         }
         match self.reader.bytes_left(extent) {
