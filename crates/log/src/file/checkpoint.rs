@@ -166,6 +166,10 @@ pub(super) struct Newest {
 /// Reads the newest checkpoint; none if there is none.
 ///
 /// An older one never stands in for it: segments that the newest covers may be gone.
+///
+/// # Errors
+/// Also if no copy is whole, and the disk failed to read one: it may be whole, and what is made
+/// again without it knows less.
 pub(super) fn newest(files: &Files, salt: Salt) -> Result<Option<Newest>, OpenError> {
     let dir = files.layout.checkpoints();
     let names = files.disk.list(&dir).map_err(at(&dir))?;
@@ -173,37 +177,60 @@ pub(super) fn newest(files: &Files, salt: Salt) -> Result<Option<Newest>, OpenEr
         return Ok(None);
     };
     let mut newest = Newest { number, checkpoint: None, broken: Vec::new() };
+    let mut failed = None;
     for path in files.layout.checkpoint(number) {
         let file = files.disk.open(&path);
         let is_whole = match newest.checkpoint {
-            None => {
-                newest.checkpoint = file.and_then(|file| read(file, salt)).ok().flatten();
+            None => file.and_then(|file| read(file, salt)).map(|whole| {
+                newest.checkpoint = whole;
                 newest.checkpoint.is_some()
-            }
+            }),
             // It is taken in already: of the second copy only the checksums count.
             Some(_) => {
-                file.and_then(|file| scan(file, salt, |_| true)).is_ok_and(|whole| whole.is_some())
+                file.and_then(|file| scan(file, salt, |_| true)).map(|whole| whole.is_some())
             }
         };
-        if !is_whole {
-            newest.broken.push(path);
+        match is_whole {
+            Ok(true) => continue,
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                failed.get_or_insert(at(&path)(error));
+            }
+            _ => {}
         }
+        newest.broken.push(path);
     }
-    Ok(Some(newest))
+    match failed {
+        Some(error) if newest.checkpoint.is_none() => Err(error),
+        _ => Ok(Some(newest)),
+    }
 }
 
 /// The entries of a checkpoint up to the damage of each copy, and the newest id they speak of.
-pub(super) fn readable(files: &Files, salt: Salt, number: u32) -> (Vec<Entry>, Incarnation) {
+pub(super) fn readable(
+    files: &Files,
+    salt: Salt,
+    number: u32,
+) -> Result<(Vec<Entry>, Incarnation), OpenError> {
     let mut entries = BTreeMap::new();
     let mut last_id = Incarnation(0);
     for path in files.layout.checkpoint(number) {
-        let Ok(file) = files.disk.open(&path) else { continue };
         let take = |body| entry(body).map(|entry| entries.insert(entry.id, entry)).is_some();
-        if let Ok(Some(frame)) = scan(file, salt, take) {
-            last_id = last_id.max(frame.last_id);
+        match files.disk.open(&path).and_then(|file| scan(file, salt, take)) {
+            Ok(frame) => last_id = frame.map_or(last_id, |frame| last_id.max(frame.last_id)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(at(&path)(error)),
         }
     }
-    (entries.into_values().collect(), last_id)
+    Ok((entries.into_values().collect(), last_id))
+}
+
+/// True if a file begins as a checkpoint does.
+pub(super) fn is_one(file: &dyn File) -> io::Result<bool> {
+    let mut magic = [0; 4];
+    match file.read_exact_at(&mut magic, 0) {
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(false),
+        read => read.map(|()| magic == CHECKPOINT_MAGIC.to_le_bytes()),
+    }
 }
 
 /// Writes the copies of a checkpoint that are missing or damaged from the one that is whole.

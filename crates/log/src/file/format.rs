@@ -7,7 +7,8 @@
 //! ```
 //!
 //! The checksum covers the lines before it. Directories of earlier versions have one copy, without
-//! a checksum; the next start completes them. One copy is enough to open a directory.
+//! a checksum; the next start completes them. One copy is enough to open a directory, whether the
+//! other is missing, damaged, or on a sector that the disk fails to read.
 
 use std::{io, path::Path};
 
@@ -52,7 +53,14 @@ enum Copy {
     /// Of an earlier version, which wrote no checksum.
     Unproven(Salt),
     Whole(Salt),
+    /// The disk failed.
+    Unreadable(OpenError),
 }
+
+/// What is wrong with a directory that holds a log, but no format file.
+pub(super) const MISSING: &str = "the format file is missing, but the log is not empty";
+/// And with one whose format files are both damaged.
+pub(super) const DAMAGED: &str = "no copy of the format file can be read";
 
 /// Reads the format of a directory; none if it has no format file.
 ///
@@ -60,17 +68,18 @@ enum Copy {
 /// If neither copy can be used, or the directory is of another version.
 pub(super) fn read(disk: &dyn Disk, layout: &Layout) -> Result<Option<Format>, OpenError> {
     let [first, second] = layout.formats();
-    let copies = (read_copy(disk, &first)?, read_copy(disk, &second)?);
+    let copies = (read_copy(disk, &first), read_copy(disk, &second));
     let whole = [matches!(copies.0, Copy::Whole(_)), matches!(copies.1, Copy::Whole(_))];
     let is_of_earlier_version = matches!(copies, (Copy::Unproven(_), Copy::Missing));
     let salt = match copies {
         (Copy::Missing, Copy::Missing) => return Ok(None),
         (Copy::Whole(salt), _) => salt,
-        (Copy::Missing | Copy::Damaged | Copy::Unproven(_), Copy::Whole(salt)) => salt,
-        (Copy::Unproven(salt), _) => salt,
         (Copy::Foreign(found), _) => return Err(OpenError::Format { path: first, found }),
+        (_, Copy::Whole(salt)) | (Copy::Unproven(salt), _) => salt,
         (_, Copy::Foreign(found)) => return Err(OpenError::Format { path: second, found }),
         (_, Copy::Unproven(salt)) => salt,
+        // What cannot be read now may be whole, so that no other copy is damage.
+        (Copy::Unreadable(error), _) | (_, Copy::Unreadable(error)) => return Err(error),
         (Copy::Damaged, _) => return Err(damaged(&first)),
         (_, Copy::Damaged) => return Err(damaged(&second)),
     };
@@ -99,20 +108,21 @@ pub(super) fn write(disk: &dyn Disk, layout: &Layout, salt: Salt) -> io::Result<
 }
 
 fn damaged(path: &Path) -> OpenError {
-    let what = "no copy of the format file can be read";
-    OpenError::Damaged { path: path.to_owned(), offset: 0, what }
+    OpenError::Damaged { path: path.to_owned(), offset: 0, what: DAMAGED }
 }
 
-fn read_copy(disk: &dyn Disk, path: &Path) -> Result<Copy, OpenError> {
-    let file = match disk.open(path) {
-        Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Copy::Missing),
-        Err(error) => return Err(at(path)(error)),
+fn read_copy(disk: &dyn Disk, path: &Path) -> Copy {
+    let read = || {
+        let file = disk.open(path)?;
+        let length = file.len()?.min(BYTES_MAX);
+        let mut bytes = vec![0; usize::try_from(length).expect("bounded above")];
+        file.read_exact_at(&mut bytes, 0).map(|()| bytes)
     };
-    let length = file.len().map_err(at(path))?.min(BYTES_MAX);
-    let mut bytes = vec![0; usize::try_from(length).expect("bounded above")];
-    file.read_exact_at(&mut bytes, 0).map_err(at(path))?;
-    Ok(parse(&String::from_utf8_lossy(&bytes)))
+    match read() {
+        Ok(bytes) => parse(&String::from_utf8_lossy(&bytes)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Copy::Missing,
+        Err(error) => Copy::Unreadable(at(path)(error)),
+    }
 }
 
 fn parse(text: &str) -> Copy {
@@ -126,7 +136,10 @@ fn parse(text: &str) -> Copy {
         Some(salt) if first == FORMAT_LINE && proven => Copy::Whole(salt),
         // A checksum that does not fit is damage, whatever else stands there.
         _ if crc.is_some() && !proven => Copy::Damaged,
-        Some(salt) if first == FORMAT_LINE && lines.next().is_none() => Copy::Unproven(salt),
+        // Without a checksum, only the end of the line tells a whole salt from half of one.
+        Some(salt) if first == FORMAT_LINE && text.ends_with('\n') && lines.next().is_none() => {
+            Copy::Unproven(salt)
+        }
         _ if first != FORMAT_LINE && is_version(first) => Copy::Foreign(text.to_owned()),
         _ => Copy::Damaged,
     }
@@ -184,6 +197,8 @@ mod tests {
             ("headwater log, format 12\nwhatever\n", "Foreign"),
             ("headwater lag, format 1\nsalt 0\n", "Damaged"),
             ("headwater log, format 1\nsalt x\n", "Damaged"),
+            ("headwater log, format 1\nsalt 47329f", "Damaged"),
+            ("headwater log, format 1\nsalt 47329fd2", "Damaged"),
             ("", "Damaged"),
         ];
         for (text, expected) in rows {

@@ -138,6 +138,7 @@ impl FileLog {
             next_checkpoint: recovered.next_checkpoint,
             wishes: wish_box,
             erase_owed: recovered.unfinished == Some(Job::Erase),
+            unread_passes: 0,
             last_pass: std::time::Duration::ZERO,
             is_full: false,
             reserve_is_lent: false,

@@ -35,6 +35,13 @@ pub enum OpenError {
         /// What is wrong.
         what: &'static str,
     },
+    /// A file that was to be searched for messages has none.
+    #[error(
+        "{} is what is left of a checkpoint: it says which streams there were, and holds no \
+         messages",
+        .0.display()
+    )]
+    NoMessages(PathBuf),
     /// The disk failed.
     #[error("{}: {source}", path.display())]
     Io {

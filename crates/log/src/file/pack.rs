@@ -59,6 +59,8 @@ pub(super) struct Packs {
     pub(super) missing: Vec<u32>,
     /// Those that it does not speak of.
     pub(super) superfluous: Vec<u32>,
+    /// Such, of which the disk does not read all, so that they stay.
+    pub(super) unread: Vec<u32>,
 }
 
 impl Packs {
@@ -75,8 +77,14 @@ impl Packs {
             let path = files.layout.pack(number);
             match live.get(&number) {
                 Some(live) => {
-                    let file = files.disk.open(&path).map_err(at(&path))?;
-                    let bytes = data_bytes(file.as_ref(), salt).map_err(at(&path))?;
+                    let file = files.disk.open(&path);
+                    let bytes = file.and_then(|file| data_bytes(file.as_ref(), salt));
+                    if let Err(error) = &bytes {
+                        // Its messages are needed, whether or not they can be read.
+                        let path = path.display();
+                        tracing::error!(%path, %error, "a pack cannot be read to its end");
+                    }
+                    let bytes = bytes.unwrap_or(*live).max(*live);
                     packs.in_use.insert(number, PackUse { bytes, live: *live });
                 }
                 None => packs.superfluous.push(number),
@@ -90,6 +98,7 @@ impl Packs {
     /// A number that no pack has or had.
     pub(super) fn next(&self) -> u32 {
         let all = self.in_use.keys().chain(&self.missing).chain(&self.superfluous);
+        let all = all.chain(&self.unread);
         all.max().map_or(0, |last| last + 1)
     }
 

@@ -3,6 +3,7 @@
 use std::{io, sync::Arc};
 
 use bytes::{Bytes, BytesMut};
+use sys::disk::is_unreadable;
 use wire::{Messages, Offset};
 
 use super::{
@@ -10,6 +11,7 @@ use super::{
     hot::Hot,
     place::{Extent, Place},
     record::{self, Record, Salt},
+    scan::read_lossy,
     stream::{Parent, Stream},
 };
 use crate::{
@@ -54,7 +56,7 @@ enum Outcome {
 
 /// Why a record could not be read.
 enum Missed {
-    /// It stands elsewhere by now, or its bytes are damaged.
+    /// It stands elsewhere by now, or its bytes are damaged, or the disk fails to read them.
     Moved(MessagesDamaged),
     Io(io::Error),
 }
@@ -132,17 +134,15 @@ impl Reader {
         }
     }
 
-    /// What is left of the bytes of a record, with zeros for those past the end of its file.
+    /// What is left of the bytes of a record, with zeros for those past the end of its file, and
+    /// for those that the disk fails to read.
     pub(super) fn bytes_left(&self, extent: &Extent) -> io::Result<Bytes> {
         let file = self.files.get(extent.place.file)?;
         let mut bytes = BytesMut::zeroed(extent.length as usize);
-        let mut done = 0;
-        while done < bytes.len() {
-            match file.read_at(&mut bytes[done..], u64::from(extent.place.offset) + done as u64)? {
-                0 => break,
-                count => done += count,
-            }
-        }
+        let offset = u64::from(extent.place.offset);
+        let left = file.len()?.saturating_sub(offset).min(bytes.len() as u64);
+        let left = usize::try_from(left).expect("a record is bounded");
+        read_lossy(file.as_ref(), &mut bytes[..left], offset)?;
         Ok(bytes.freeze())
     }
 
@@ -199,10 +199,14 @@ impl Reader {
     fn explain(&self, part: &Part, mut collector: Collector) -> Outcome {
         let from = collector.next();
         let extents = part.stream.extents_between(from, part.end, u64::MAX);
-        let record = extents.first().and_then(|extent| {
-            let bytes = self.read_span(extent.place, u64::from(extent.length)).ok()?;
-            Some(take(&mut collector, part, extent, record::read(&bytes, self.salt)))
+        let record = extents.first().map(|extent| {
+            let bytes = self.read_span(extent.place, u64::from(extent.length))?;
+            Ok(take(&mut collector, part, extent, record::read(&bytes, self.salt)))
         });
+        let record = match record.transpose() {
+            Ok(record) => record,
+            Err(error) => return Outcome::Missed(missed(error, part, &collector)),
+        };
         match record {
             Some(Ok(_)) => Outcome::Done(Err(OffsetUnknown(from).into())),
             Some(Err(Failed::Unknown(fact))) => Outcome::Done(Err(fact.into())),
@@ -269,8 +273,12 @@ fn done(collector: Collector, tail: Offset) -> Outcome {
     Outcome::Done(finish(collector, tail))
 }
 
+/// What a failed read means. A bad sector is damage: the disk has tried again and again by itself,
+/// and so have we, so that a reader is better told where it can go on than to come back for ever.
+/// Whatever else fails, such as a process with too many open files, says nothing about the bytes.
 fn missed(error: io::Error, part: &Part, collector: &Collector) -> Missed {
     match error.kind() {
+        _ if is_unreadable(&error) => Missed::Moved(lost(part, collector)),
         io::ErrorKind::NotFound | io::ErrorKind::UnexpectedEof => {
             Missed::Moved(lost(part, collector))
         }

@@ -1,14 +1,18 @@
 //! Every record that can be read in a file, whatever stands between them.
 //!
 //! Packs are read so when no checkpoint says where their records are, and files that a repair has
-//! set aside: after damage, reading goes on with the next bytes that are a record.
+//! set aside: after damage, or a sector that the disk fails to read, reading goes on with the next
+//! bytes that are a record.
 
 use std::{io, sync::Arc};
 
 use bytes::{Bytes, BytesMut};
 use sys::File;
 
-use super::record::{self, HEADER_BYTES, Record, Salt};
+use super::{
+    record::{self, HEADER_BYTES, Record, Salt},
+    scan::read_lossy,
+};
 
 /// Read at a time, unless a record is larger.
 const WINDOW_BYTES: usize = 1024 * 1024;
@@ -27,6 +31,7 @@ pub(super) struct Records {
     window: Bytes,
     /// Bytes that looked like records.
     vain_bytes: u64,
+    is_whole: bool,
 }
 
 /// A record, and where it stands.
@@ -40,7 +45,12 @@ pub(super) struct Found {
 impl Records {
     pub(super) fn new(file: Arc<dyn File>, salt: Salt) -> io::Result<Self> {
         let length = file.len()?;
-        Ok(Self { file, salt, length, at: 0, window: Bytes::new(), vain_bytes: 0 })
+        Ok(Self { file, salt, length, at: 0, window: Bytes::new(), vain_bytes: 0, is_whole: true })
+    }
+
+    /// True if the disk has read everything so far.
+    pub(super) fn is_whole(&self) -> bool {
+        self.is_whole
     }
 
     /// The next record; none at the end of the file.
@@ -103,7 +113,7 @@ impl Records {
         let size = usize::try_from(left.min(bytes.max(WINDOW_BYTES) as u64)).expect("bounded");
         if size > self.window.len() {
             let mut window = BytesMut::zeroed(size);
-            self.file.read_exact_at(&mut window, self.at)?;
+            self.is_whole &= read_lossy(self.file.as_ref(), &mut window, self.at)? == 0;
             self.window = window.freeze();
         }
         Ok(())
@@ -148,5 +158,29 @@ mod tests {
         }
         assert_eq!(found(&bytes[..110]), [(1, 64), (2, 84)]);
         assert_eq!(found(&bytes[..10]), []);
+    }
+
+    #[test]
+    fn reading_goes_on_after_a_bad_sector() {
+        let mut bytes = Vec::new();
+        let mut places = Vec::new();
+        for id in 1..200 {
+            places.push((id, bytes.len() as u64));
+            record::write_change(&mut bytes, SALT, &Change::Retire { id: Incarnation(id) });
+        }
+        for bad in [0..512, 512..1_024, 1_024..3_072, 3_584..4_096] {
+            let disk = SimDisk::new(0, SimFaults::default());
+            let file = disk.create(Path::new("a")).unwrap();
+            file.write_all_at(&bytes, 0).unwrap();
+            disk.spoil(Path::new("a"), bad.clone()).unwrap();
+            let mut records = Records::new(file, SALT).unwrap();
+            let found: Vec<(u64, u64)> = std::iter::from_fn(|| records.next().unwrap())
+                .map(|found| (found.record.id().0, found.offset))
+                .collect();
+            let is_good = |(_, at): &&(u64, u64)| at + 20 <= bad.start || *at >= bad.end;
+            let expected: Vec<(u64, u64)> = places.iter().filter(is_good).copied().collect();
+            assert_eq!(found, expected, "{bad:?}");
+            assert!(!records.is_whole());
+        }
     }
 }

@@ -15,7 +15,10 @@ use std::{
 };
 
 use bytes::Bytes;
-use sys::{Disk, Sys, disk::Lock};
+use sys::{
+    Disk, Sys,
+    disk::{Lock, is_unreadable},
+};
 
 use super::{
     checkpoint::{self, Checkpoint, Newest, Owes},
@@ -104,6 +107,14 @@ pub(super) fn lock(disk: &dyn Disk, layout: &Layout) -> Result<Lock, OpenError> 
         io::ErrorKind::WouldBlock => OpenError::Locked(layout.root().to_owned()),
         _ => at(&layout.lock())(error),
     })
+}
+
+/// How much of a pack that no checkpoint speaks of the log holds elsewhere.
+enum Held {
+    All,
+    Part,
+    /// All that can be read. What the disk fails to read it may read another time.
+    Unknown,
 }
 
 /// A log on its way back.
@@ -445,24 +456,28 @@ impl Recovery {
     /// # Errors
     /// If a pack holds messages that are nowhere else, and no checkpoint speaks of it.
     pub(super) fn survey_packs(&self) -> Result<Packs, OpenError> {
-        let packs = Packs::survey(&self.files, self.salt, &self.live)?;
+        let mut packs = Packs::survey(&self.files, self.salt, &self.live)?;
         for number in &packs.missing {
             let path = self.files.layout.pack(*number);
             tracing::error!(path = %path.display(), "a pack is missing: its messages are refused");
         }
-        for number in &packs.superfluous {
-            if !self.holds_all_of(*number)? {
-                return Err(self.no_checkpoint());
+        for number in std::mem::take(&mut packs.superfluous) {
+            match self.held_of(number)? {
+                Held::All => packs.superfluous.push(number),
+                Held::Unknown => packs.unread.push(number),
+                Held::Part => return Err(self.no_checkpoint()),
             }
         }
         Ok(packs)
     }
 
-    /// True if every message of a pack is in the log without it, or gone for good.
-    fn holds_all_of(&self, number: u32) -> Result<bool, OpenError> {
+    /// How much of a pack is in the log without it, or gone for good.
+    fn held_of(&self, number: u32) -> Result<Held, OpenError> {
         let path = self.files.layout.pack(number);
-        let file = self.files.disk.open(&path).map_err(at(&path))?;
-        let mut records = Records::new(file, self.salt).map_err(at(&path))?;
+        let mut records = match self.files.disk.open(&path) {
+            Err(error) if is_unreadable(&error) => return Ok(Held::Unknown),
+            file => Records::new(file.map_err(at(&path))?, self.salt).map_err(at(&path))?,
+        };
         while let Some(found) = records.next().map_err(at(&path))? {
             let id = found.record.id();
             let Some((start, messages)) = found.record.messages() else { continue };
@@ -472,17 +487,17 @@ impl Recovery {
                 None => id <= self.state.table.last_id(),
             };
             if !is_held {
-                return Ok(false);
+                return Ok(Held::Part);
             }
         }
-        Ok(true)
+        Ok(if records.is_whole() { Held::All } else { Held::Unknown })
     }
 
     fn no_checkpoint(&self) -> OpenError {
         OpenError::Damaged {
             path: self.files.layout.checkpoints(),
             offset: 0,
-            what: "the checkpoint that packs and segments belong to is missing",
+            what: "the checkpoint that packs and segments belong to is missing, or a segment is",
         }
     }
 
@@ -552,7 +567,7 @@ fn make_directories(disk: &dyn Disk, layout: &Layout) -> io::Result<()> {
 fn read_or_write_format(sys: &Sys, layout: &Layout) -> Result<Salt, OpenError> {
     let [path, _] = layout.formats();
     let Some(format) = format::read(sys.disk.as_ref(), layout)? else {
-        check_unused(sys, layout)?;
+        check_unused(sys.disk.as_ref(), layout)?;
         return format::make(sys, layout).map_err(at(&path));
     };
     if let Err(error) = format::complete(sys.disk.as_ref(), layout, format) {
@@ -562,12 +577,16 @@ fn read_or_write_format(sys: &Sys, layout: &Layout) -> Result<Salt, OpenError> {
     Ok(format.salt)
 }
 
-fn check_unused(sys: &Sys, layout: &Layout) -> Result<(), OpenError> {
+/// A directory without a format file must hold nothing.
+pub(super) fn check_unused(disk: &dyn Disk, layout: &Layout) -> Result<(), OpenError> {
     for dir in [layout.wal(), layout.packs(), layout.checkpoints()] {
-        if !sys.disk.list(&dir).map_err(at(&dir))?.is_empty() {
+        let names = match disk.list(&dir) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            names => names.map_err(at(&dir))?,
+        };
+        if !names.is_empty() {
             let [path, _] = layout.formats();
-            let what = "the format file is missing, but the log is not empty";
-            return Err(OpenError::Damaged { path, offset: 0, what });
+            return Err(OpenError::Damaged { path, offset: 0, what: format::MISSING });
         }
     }
     Ok(())

@@ -3,9 +3,33 @@
 use std::{io, sync::Arc};
 
 use bytes::{Bytes, BytesMut};
-use sys::File;
+use sys::{File, disk::is_unreadable};
 
 const WINDOW_BYTES: usize = 1024 * 1024;
+/// What a disk fails to read, it fails to read by the sector.
+const SECTOR_BYTES: u64 = 512;
+
+/// Fills `buf` from `offset`, with zeros in the place of sectors that the disk fails to read; how
+/// many bytes those are.
+///
+/// # Errors
+/// If the file is shorter, or the disk fails in another way.
+pub(super) fn read_lossy(file: &dyn File, buf: &mut [u8], offset: u64) -> io::Result<u64> {
+    match file.read_exact_at(buf, offset) {
+        Err(error) if is_unreadable(&error) => {}
+        read => return read.map(|()| 0),
+    }
+    let end = offset + buf.len() as u64;
+    let middle = offset + buf.len() as u64 / 2;
+    let before = middle - middle % SECTOR_BYTES;
+    let boundary = if before > offset { before } else { before + SECTOR_BYTES };
+    if boundary >= end {
+        buf.fill(0);
+        return Ok(end - offset);
+    }
+    let (left, right) = buf.split_at_mut(usize::try_from(boundary - offset).expect("within"));
+    Ok(read_lossy(file, left, offset)? + read_lossy(file, right, boundary)?)
+}
 
 /// A place in a file that moves forward.
 #[derive(Debug)]

@@ -25,6 +25,8 @@ use wire::{
 pub(crate) const DIR: &str = "/data";
 /// Messages of each stream that [`Place::filled`] makes.
 pub(crate) const MESSAGES: u64 = 120;
+/// What a disk fails to read at a time.
+pub(crate) const SECTOR_BYTES: u64 = 512;
 
 /// A directory on a disk of its own.
 #[derive(Debug)]
@@ -164,6 +166,11 @@ impl Place {
         file.read_exact_at(&mut byte, at).expect("a byte there");
         file.write_all_at(&[byte[0] ^ 1], at).expect("a byte there");
         file.sync().expect("a sound disk");
+    }
+
+    /// Makes a sector unreadable.
+    pub(crate) fn spoil(&self, path: &Path, at: u64) {
+        self.disk.sim.spoil(path, at..at + SECTOR_BYTES).expect("a file");
     }
 
     pub(crate) fn read(&self, path: &Path, at: u64, bytes: &mut [u8]) {

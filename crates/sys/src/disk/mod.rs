@@ -12,12 +12,24 @@ mod sweep;
 
 use std::{fmt, io, path::Path, sync::Arc};
 
+use rustix::io::Errno;
+
 pub use kill::{KillDisk, KillMode, KillPoint};
 pub use lives::{Kills, Life, kill_at_every_write};
 pub use real::RealDisk;
 #[cfg(feature = "sim")]
 pub use sim::{SimDisk, SimFaults};
 pub use sweep::{BadKillPoint, End, sweep};
+
+/// True if the disk could not read these bytes, and was given the chance to: a bad sector, or a
+/// checksum of the file system that does not fit. Asking again will rarely help, and may.
+#[must_use]
+pub fn is_unreadable(error: &io::Error) -> bool {
+    let found = error.raw_os_error();
+    // The last is what a block device says of a medium that fails.
+    let all = [Errno::IO, Errno::BADMSG, Errno::ILSEQ, Errno::NODATA];
+    all.iter().any(|errno| found == Some(errno.raw_os_error()))
+}
 
 /// A directory tree. Nothing is durable until the matching sync returned.
 pub trait Disk: Send + Sync + fmt::Debug {

@@ -12,13 +12,15 @@ use log::{
 use wire::ReadFrom;
 
 use super::{
+    DIR,
     damage::Damage,
     history::{Written, address},
+    standing::Texts,
 };
 use crate::oracle::{Verdict, Violation, demand};
 
 /// What a damage may lead to.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Expect {
     pub(super) must_open: bool,
     pub(super) can_be_repaired: bool,
@@ -30,6 +32,8 @@ pub(super) struct Expect {
     pub(super) may_shorten: bool,
     /// The checkpoint is made again: streams without messages may be gone, deleted ones back.
     pub(super) is_rebuilt: bool,
+    /// No byte of a message was touched, so that no message may be gone.
+    pub(super) keeps_all: bool,
 }
 
 impl Expect {
@@ -42,6 +46,7 @@ impl Expect {
             may_be_shorter: false,
             may_shorten: false,
             is_rebuilt: false,
+            keeps_all: true,
         }
     }
 
@@ -54,6 +59,7 @@ impl Expect {
             may_be_shorter: true,
             may_shorten: true,
             is_rebuilt: true,
+            keeps_all: false,
         }
     }
 
@@ -62,17 +68,23 @@ impl Expect {
     }
 
     /// What the doctor blames is what was damaged.
-    pub(super) fn judge_report(self, report: &Report, damage: &Damage) -> Verdict {
+    pub(super) fn judge_report(self, report: &Report, damages: &[Damage]) -> Verdict {
         let blamed = report.findings.iter().filter(|one| one.severity == Severity::Damage);
         let mut blamed = blamed.map(|finding| finding.path.as_path()).peekable();
-        let any = !self.can_be_repaired || self.may_be_shorter && self.is_rebuilt;
+        let wal = Path::new(DIR).join("wal");
+        // Without any checkpoint, one that is lost looks as a segment that is.
+        let is_first = damages.iter().all(|one| one.is_of_segment() && !one.has_checkpoint);
         let is_true = |path: &Path| {
-            path == damage.path
-                || damage.path.starts_with(path)
-                || (path.starts_with("/data/wal") && damage.path.starts_with("/data/wal"))
+            let mut hit = damages.iter().flat_map(Damage::paths);
+            let is_hit = |hit: &Path| {
+                hit.starts_with(path) || (path.starts_with(&wal) && hit.starts_with(&wal))
+            };
+            hit.any(is_hit) || (is_first && path.ends_with("checkpoints"))
         };
-        demand(any || blamed.peek().is_none() || blamed.any(is_true), || {
-            format!("{:?} was damaged, but {:?} is blamed", damage.path, report.findings)
+        let is_one = damages.len() == 1;
+        demand(!is_one || blamed.peek().is_none() || blamed.any(is_true), || {
+            let hit: Vec<&Path> = damages.iter().map(Damage::path).collect();
+            format!("{hit:?} was damaged, but {:?} is blamed", report.findings)
         })
     }
 }
@@ -83,10 +95,21 @@ pub(super) struct Readable {
     streams: BTreeMap<String, Stream>,
 }
 
+/// What became of some messages of a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Presence {
+    Whole,
+    /// Some of them are refused or trimmed.
+    Refused,
+    /// The stream ends before them, or is another.
+    Gone,
+}
+
 #[derive(Debug, Default)]
 struct Stream {
     earliest: u64,
     tail: u64,
+    closed: bool,
     messages: BTreeMap<u64, String>,
     /// Refused, from and up to.
     lost: Vec<(u64, u64)>,
@@ -101,6 +124,7 @@ impl Readable {
             let mut stream = Stream {
                 earliest: listed.head.earliest.position.get(),
                 tail: listed.head.tail.position.get(),
+                closed: listed.head.closed,
                 ..Stream::default()
             };
             stream.read(log, &name, bytes).await?;
@@ -117,6 +141,37 @@ impl Readable {
     pub(super) fn lost(&self) -> Vec<(&String, &Vec<(u64, u64)>)> {
         let lost = self.streams.iter().filter(|(_, stream)| !stream.lost.is_empty());
         lost.map(|(name, stream)| (name, &stream.lost)).collect()
+    }
+
+    /// What each stream consists of, for people who read a failed run.
+    pub(super) fn describe(&self) -> String {
+        let stream = |(name, stream): (&String, &Stream)| {
+            let closed = if stream.closed { " closed" } else { "" };
+            let lost = if stream.lost.is_empty() { "" } else { " lost" };
+            format!("{name} {}..{}{closed}{lost}", stream.earliest, stream.tail)
+        };
+        self.streams.iter().map(stream).collect::<Vec<_>>().join(", ")
+    }
+
+    /// Every message that can be read.
+    pub(super) fn texts(&self) -> Texts {
+        self.streams.values().flat_map(|stream| stream.messages.values().cloned()).collect()
+    }
+
+    /// What became of the messages of a stream from `start` on.
+    pub(super) fn standing_of(&self, name: &str, start: usize, texts: &[String]) -> Presence {
+        let Some(stream) = self.streams.get(name) else { return Presence::Gone };
+        let mut presence = Presence::Whole;
+        for (position, text) in (start as u64..).zip(texts) {
+            match stream.messages.get(&position) {
+                Some(found) if found == text => {}
+                // Another stream, under this name.
+                Some(_) => return Presence::Gone,
+                None if position >= stream.tail => return Presence::Gone,
+                None => presence = Presence::Refused,
+            }
+        }
+        presence
     }
 
     /// True if every message that was written is there.
@@ -144,6 +199,29 @@ impl Readable {
             demand(may_be_gone || is_nameless || self.streams.contains_key(name), || {
                 format!("{name} is gone, with {} messages", content.messages.len())
             })?;
+        }
+        Ok(())
+    }
+
+    /// Every message stands in packs and segments, and these are whole: so it must be there. A
+    /// stream of which a pack holds messages has its name there, too.
+    pub(super) fn judge_all_kept(&self, written: &Written, packed: &Texts) -> Verdict {
+        let found = self.texts();
+        for (name, content) in &written.live {
+            let own = content.own();
+            let lost = own.iter().find(|text| !found.contains(*text));
+            demand(lost.is_none(), || format!("{name} has lost {lost:?}, which was not damaged"))?;
+            // An older stream of that name may be back.
+            let is_it = |stream: &&Stream| own.iter().any(|text| stream.holds(text));
+            let Some(stream) = self.streams.get(name).filter(is_it) else {
+                let is_named = own.iter().any(|text| packed.contains(text));
+                demand(!is_named, || format!("{name} is gone, and a pack knows it"))?;
+                continue;
+            };
+            demand(stream.tail == content.messages.len() as u64, || {
+                format!("{name} ends at {}", stream.tail)
+            })?;
+            demand(stream.closed == content.closed, || format!("{name}: {}", stream.closed))?;
         }
         Ok(())
     }
@@ -216,10 +294,18 @@ impl Stream {
         }
         let is_known = candidates.any(|content| {
             let is_whole = self.tail == content.messages.len() as u64
-                && self.earliest == content.earliest as u64;
-            self.agrees(&content.messages) && (is_whole || expect.may_shorten || expect.is_rebuilt)
+                && self.earliest == content.earliest as u64
+                && self.closed == content.closed;
+            // A close may be lost, and is not invented.
+            let may_be_closed = content.closed || !self.closed;
+            let may_be = self.agrees(&content.messages) && may_be_closed;
+            may_be && (is_whole || expect.may_shorten || expect.is_rebuilt)
         });
         demand(is_known, || format!("{name} holds what was not written: {self:?}"))
+    }
+
+    fn holds(&self, text: &str) -> bool {
+        self.messages.values().any(|message| message == text)
     }
 
     /// True if every message that was read stands where it was written.

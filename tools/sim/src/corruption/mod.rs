@@ -4,9 +4,12 @@
 //! Whatever is flipped, cut, removed or doubled: nothing panics, no message is read that was not
 //! written there, what is missing is told, and a repair loses nothing that could be read before.
 
+mod anatomy;
+mod cell;
 mod damage;
 mod history;
 mod judge;
+mod standing;
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
@@ -20,9 +23,11 @@ use sys::{
 };
 
 use self::{
+    cell::Cells,
     damage::Damage,
     history::Written,
     judge::{Expect, Readable},
+    standing::{Standing, Texts, texts_in},
 };
 use crate::{
     Coverage, Detail, Outcome,
@@ -47,7 +52,7 @@ pub struct CorruptionOutcome {
 }
 
 /// How often something was met.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CorruptionMet {
     /// Logs that opened as if nothing had happened.
     pub unharmed: u64,
@@ -57,30 +62,62 @@ pub struct CorruptionMet {
     pub repaired: u64,
     /// Logs that neither opened nor could be repaired.
     pub given_up: u64,
+    /// Logs that were given up while the disk failed to read, and had everything once it could.
+    pub readable_again: u64,
     /// Logs whose newest frames were taken for a torn end.
     pub shortened: u64,
     /// Logs with more than one damage.
     pub damaged_twice: u64,
+    /// Logs of which something was set aside, and damaged there.
+    pub damaged_aside: u64,
+    /// Messages of logs that refused to open, each of which a repair had to keep.
+    pub messages_kept: u64,
+    /// Appends that were sent again after a repair, and known.
+    pub repetitions_known: u64,
+    cells: Cells,
 }
 
 impl CorruptionMet {
     /// Adds what another run met.
     pub fn add(&mut self, other: &Self) {
-        self.unharmed += other.unharmed;
-        self.refused_in_part += other.refused_in_part;
-        self.repaired += other.repaired;
-        self.given_up += other.given_up;
-        self.shortened += other.shortened;
-        self.damaged_twice += other.damaged_twice;
+        let pairs = self.counts_mut().into_iter().zip(other.clone().counts_mut().map(|one| *one));
+        pairs.for_each(|(own, other)| *own += other);
+        self.cells.add(&other.cells);
     }
 
-    /// True if everything was met at least once.
+    /// True if everything was met at least once: every outcome, and every damage to every class of
+    /// byte of every kind of file.
     #[must_use]
     pub fn is_complete(&self) -> bool {
-        let Self { unharmed, refused_in_part, repaired, given_up, shortened, damaged_twice } =
-            *self;
-        let all = [unharmed, refused_in_part, repaired, given_up, shortened, damaged_twice];
-        all.iter().all(|count| *count > 0)
+        self.clone().counts_mut().iter().all(|count| **count > 0) && self.cells.missing().is_empty()
+    }
+
+    fn counts_mut(&mut self) -> [&mut u64; 10] {
+        let Self {
+            unharmed,
+            refused_in_part,
+            repaired,
+            given_up,
+            readable_again,
+            shortened,
+            damaged_twice,
+            damaged_aside,
+            messages_kept,
+            repetitions_known,
+            cells: _,
+        } = self;
+        [
+            unharmed,
+            refused_in_part,
+            repaired,
+            given_up,
+            readable_again,
+            shortened,
+            damaged_twice,
+            damaged_aside,
+            messages_kept,
+            repetitions_known,
+        ]
     }
 }
 
@@ -110,6 +147,25 @@ struct Scene {
     dice: Dice,
     history: History,
     settings: Settings,
+    seed: u64,
+    /// There are to be segments before the newest, as there are on a busy log.
+    keeps_segments: bool,
+}
+
+/// What was written, what was done to it, and what may come of that.
+struct Case {
+    written: Written,
+    damages: Vec<Damage>,
+    expect: Expect,
+    /// What could be read in packs before.
+    packed: Texts,
+}
+
+impl Case {
+    /// The only damage.
+    fn single(&self) -> Option<&Damage> {
+        self.damages.first().filter(|_| self.damages.len() == 1)
+    }
 }
 
 impl Scene {
@@ -117,31 +173,56 @@ impl Scene {
         let sys = Sys::simulated(seed ^ SYS_SALT, disk.clone(), BEGINNING);
         let history = History::new(sys.clock.clone(), Detail::Requests);
         let dice = Dice::new(seed);
+        let keeps_segments = cell::of_turn(seed).kind == cell::Kind::Segment;
         let settings = Settings {
-            segment_bytes: (16 * 1024) << dice.between(0..=1),
+            segment_bytes: (16 * 1024) << dice.between(0..=u64::from(!keeps_segments)),
             commit_bytes_max: 2 * 1024,
             hot_bytes_max: 0,
-            regroup_segments: dice.between(1..=3) as usize,
+            regroup_segments: dice.between(if keeps_segments { 5..=7 } else { 1..=3 }) as usize,
             ..Settings::default()
         };
-        Self { sys, disk, dice, history, settings }
+        Self { sys, disk, dice, history, settings, seed, keeps_segments }
     }
 
     async fn play(&self, met: &mut CorruptionMet) -> Verdict {
         let written = history::write(self).await?;
+        self.history.note(&format!("written: {}", written.describe()));
         self.check_sound(&written).await?;
-        let damage = Damage::draw(self, DIR);
-        damage.inflict(self)?;
-        self.history.note(&format!("{damage:?}"));
-        let mut expect = damage.expect();
-        if self.dice.percent(15) {
-            let second = Damage::draw(self, DIR);
-            second.inflict(self)?;
-            self.history.note(&format!("{second:?}"));
-            expect = Expect::any(!damage.is_of_format() && !second.is_of_format());
+        let is_double = self.dice.percent(15);
+        let packed = texts_in(self, "packs")?;
+        let damage = self.damage(Some(self.seed), met)?;
+        let mut case = Case { written, expect: damage.expect(), damages: vec![damage], packed };
+        if is_double {
+            case.damages.push(self.damage(None, met)?);
+            let is_doomed = |one: &Damage| one.is_of_format() || one.bars_decisions();
+            case.expect = Expect::any(!case.damages.iter().any(is_doomed));
             met.damaged_twice += 1;
         }
-        self.examine_and_open(&written, &damage, expect, met).await
+        if self.examine_and_open(&case, met).await? {
+            return Ok(());
+        }
+        if case.damages.iter().any(Damage::bars_decisions) {
+            // What was refused for want of bytes was not touched, and is there when they are.
+            self.disk.heal();
+            self.history.note("the disk reads again");
+            let can_be_repaired = !case.damages.iter().any(Damage::is_of_format);
+            case.expect = match case.single() {
+                Some(_) => Expect::nothing(),
+                None => Expect::any(can_be_repaired),
+            };
+            if self.examine_and_open(&case, met).await? {
+                met.readable_again += 1;
+            }
+        }
+        Ok(())
+    }
+
+    fn damage(&self, turn: Option<u64>, met: &mut CorruptionMet) -> Verdict<Damage> {
+        let damage = Damage::draw(self, turn);
+        damage.inflict(self)?;
+        self.history.note(&format!("{damage:?}"));
+        met.cells.count(damage.cell);
+        Ok(damage)
     }
 
     /// Without damage everything is there, and the doctor has nothing to say.
@@ -154,48 +235,49 @@ impl Scene {
         found.judge(written, Expect::nothing())
     }
 
-    async fn examine_and_open(
-        &self,
-        written: &Written,
-        damage: &Damage,
-        expect: Expect,
-        met: &mut CorruptionMet,
-    ) -> Verdict {
+    /// False if it neither opens nor can be repaired.
+    async fn examine_and_open(&self, case: &Case, met: &mut CorruptionMet) -> Verdict<bool> {
         let before = self.examine()?;
         let is_sound = matches!(&before, Ok(report) if report.is_sound());
         if let Ok(report) = &before {
             self.history.note(&format!("{:?}", report.findings));
-            expect.judge_report(report, damage)?;
+            case.expect.judge_report(report, &case.damages)?;
         }
-        match self.open().await {
+        let standing = match is_sound {
+            true => None,
+            false => Standing::of(self, &case.written, &case.packed, case.single())?,
+        };
+        let opened = self.open().await;
+        match opened {
             Ok(log) => {
                 let found = Readable::read(&log, self.tail_bytes()).await?;
                 log.close().await;
-                found.judge(written, expect)?;
+                found.judge(&case.written, case.expect)?;
                 let is_whole = found.is_whole();
                 // Damage may also stand where no reader can come.
                 demand(is_whole || !is_sound, || {
                     format!("the doctor finds nothing, but what is lost is {:?}", found.lost())
                 })?;
-                demand(is_sound || !is_whole || expect.may_refuse, || {
+                demand(is_sound || !is_whole || case.expect.may_refuse, || {
                     format!("nothing is lost, but the doctor says {before:?}")
                 })?;
-                match (is_whole, found.is_all_of(written)) {
+                match (is_whole, found.is_all_of(&case.written)) {
                     (true, true) => met.unharmed += 1,
                     (true, false) => met.shortened += 1,
                     (false, _) => met.refused_in_part += 1,
                 }
-                self.repair(written, expect, Some(&found)).await.map(drop)
+                self.repair(case, Some(&found), None, met).await
             }
             Err(error) => {
                 self.history.note(&format!("refused: {error}"));
                 demand(!is_sound, || format!("the doctor finds nothing, but: {error}"))?;
-                demand(!expect.must_open, || format!("it should open, but: {error}"))?;
-                match self.repair(written, expect, None).await? {
+                demand(!case.expect.must_open, || format!("it should open, but: {error}"))?;
+                let is_repaired = self.repair(case, None, standing.as_ref(), met).await?;
+                match is_repaired {
                     true => met.repaired += 1,
                     false => met.given_up += 1,
                 }
-                Ok(())
+                Ok(is_repaired)
             }
         }
     }
@@ -203,33 +285,102 @@ impl Scene {
     /// Repairs; what could be read before can be read after it. False if nothing can be done.
     async fn repair(
         &self,
-        written: &Written,
-        expect: Expect,
+        case: &Case,
         before: Option<&Readable>,
+        standing: Option<&Standing>,
+        met: &mut CorruptionMet,
     ) -> Verdict<bool> {
+        let ops = self.disk.op_count();
         match doctor::repair(&self.sys, Path::new(DIR)) {
             Ok(done) => self.history.note(&format!("repaired: {done:?}")),
             Err(error) => {
                 self.history.note(&format!("no repair: {error}"));
-                demand(before.is_none() && !expect.can_be_repaired, || format!("{error}"))?;
+                demand(before.is_none() && !case.expect.can_be_repaired, || format!("{error}"))?;
+                match standing {
+                    Some(standing) => standing.judge_untouched(self)?,
+                    None => demand(self.disk.op_count() == ops, || {
+                        "a repair that cannot read a byte wrote something".to_owned()
+                    })?,
+                }
                 return Ok(false);
             }
         }
+        let expect = case.expect.after_repair(before.is_some());
         let opened = self.open().await;
         let log = opened.map_err(|error| Violation(format!("after a repair: {error}")))?;
         let after = Readable::read(&log, self.tail_bytes()).await?;
-        after.judge(written, expect.after_repair(before.is_some()))?;
+        self.history.note(&format!("found: {}", after.describe()));
+        after.judge(&case.written, expect)?;
+        if expect.keeps_all {
+            after.judge_all_kept(&case.written, &case.packed)?;
+        }
         if let Some(before) = before {
             before.is_part_of(&after)?;
         }
+        if let Some(standing) = standing.filter(|_| before.is_none()) {
+            standing.judge(self, &after)?;
+            met.messages_kept += standing.count() as u64;
+        }
+        let known = history::send_again(&log, &case.written, &after, case.expect).await?;
+        met.repetitions_known += known;
         self.goes_on(&log).await?;
         log.close().await;
+        let again = self.check_later(&after, standing.filter(|_| before.is_none()), expect).await?;
+        self.damage_aside(&again, &case.written, met).await?;
+        Ok(true)
+    }
+
+    /// What was there after the repair is there after more writes, regrouping and a restart.
+    async fn check_later(
+        &self,
+        after: &Readable,
+        standing: Option<&Standing>,
+        expect: Expect,
+    ) -> Verdict<Readable> {
+        let again = self.read_again().await?;
+        after.is_part_of(&again)?;
+        if let Some(standing) = standing {
+            standing.judge(self, &again)?;
+        }
+        let report = self.examine()?.map_err(|error| Violation(format!("repaired: {error}")))?;
+        let is_whole = again.is_whole();
+        demand(is_whole || !report.is_sound(), || {
+            format!("the doctor finds nothing after a repair, but {:?} is lost", again.lost())
+        })?;
+        demand(report.is_sound() || !is_whole || expect.may_refuse, || {
+            format!("after a repair: {:?}", report.findings)
+        })?;
+        Ok(again)
+    }
+
+    async fn read_again(&self) -> Verdict<Readable> {
         let again = self.open().await;
         let log = again.map_err(|error| Violation(format!("opened again: {error}")))?;
         let again = Readable::read(&log, self.tail_bytes()).await?;
         log.close().await;
-        after.is_part_of(&again)?;
-        Ok(true)
+        Ok(again)
+    }
+
+    /// What was set aside is no part of the log, whatever becomes of it.
+    async fn damage_aside(
+        &self,
+        before: &Readable,
+        written: &Written,
+        met: &mut CorruptionMet,
+    ) -> Verdict {
+        let Some(damage) = Damage::draw_set_aside(self) else { return Ok(()) };
+        damage.inflict(self)?;
+        self.history.note(&format!("{damage:?}"));
+        met.cells.count(damage.cell);
+        met.damaged_aside += 1;
+        before.is_part_of(&self.read_again().await?)?;
+        let report = self.examine()?.map_err(|error| Violation(format!("set aside: {error}")))?;
+        demand(report.is_sound() == before.is_whole() || !report.is_sound(), || {
+            format!("{:?}", report.findings)
+        })?;
+        let texts = texts_in(self, "lost+found")?;
+        let invented = texts.iter().find(|text| !written.knows(text));
+        demand(invented.is_none(), || format!("salvaged, and never written: {invented:?}"))
     }
 
     /// A log that was opened takes writes, and regroups.

@@ -2,6 +2,7 @@
 
 use std::{io, path::Path, sync::Arc};
 
+use sys::disk::is_unreadable;
 use wire::Offset;
 
 use super::{
@@ -17,6 +18,7 @@ use crate::{
         open_error::OpenError,
         reader::Reader,
         record::Salt,
+        records::Records,
         recovery::Recovery,
         segment::SegmentHeader,
         stream::Stream,
@@ -46,7 +48,30 @@ pub(super) fn cut(
         };
         done.push(told.map_err(at(&path))?);
     }
+    if let (None, Some((header, slot))) = (damaged, segments.last()) {
+        done.extend(keep_torn(files, header.number, slot, recovery.salt)?);
+    }
     Ok(done)
+}
+
+/// Keeps a copy of the newest segment if records stand after its last whole frame: they may be of
+/// one that was acknowledged, and the log goes on in their place.
+fn keep_torn(
+    files: &Files,
+    number: u32,
+    slot: &Slot,
+    salt: Salt,
+) -> Result<Option<String>, OpenError> {
+    let path = files.layout.slot(slot.number);
+    let end = each_frame(slot, &path, number, salt, |_, _, _| Ok(()))?;
+    let mut records = Records::new(slot.file.clone(), salt).map_err(at(&path))?;
+    while let Some(found) = records.next().map_err(at(&path))? {
+        if found.offset >= u64::from(end) {
+            let name = format!("segment-{number}");
+            return keep_copy(files, &path, &name).map(Some).map_err(at(&path));
+        }
+    }
+    Ok(None)
 }
 
 /// Writes the head of a segment again that has lost it: each of its frames tells its number.
@@ -108,13 +133,20 @@ pub(super) fn restate(files: &Arc<Files>, salt: Salt) -> Result<Vec<String>, Ope
     Ok(shortened)
 }
 
+fn is_damage(error: &io::Error) -> bool {
+    let kinds = [io::ErrorKind::InvalidData, io::ErrorKind::UnexpectedEof, io::ErrorKind::NotFound];
+    is_unreadable(error) || kinds.contains(&error.kind())
+}
+
 fn shorten(meta: &mut Meta, stream: &Stream, reader: &Reader, log_end: u64) -> io::Result<()> {
     let inherited = meta.origin.as_ref().map_or(Offset::START, |origin| origin.end);
     meta.tail = match stream.extents().0.last() {
-        Some(last) => {
-            let messages = reader.messages(stream, last)?;
-            last.start.after(messages.len() as u64, messages.data().len() as u64)
-        }
+        Some(last) => match reader.messages(stream, last) {
+            Ok(messages) => last.start.after(messages.len() as u64, messages.data().len() as u64),
+            // Where it ends cannot be told, so that all from there on is refused to readers.
+            Err(error) if is_damage(&error) => meta.tail,
+            Err(error) => return Err(error),
+        },
         None => inherited.max(meta.earliest).min(meta.tail),
     };
     meta.earliest = meta.earliest.min(meta.tail);

@@ -12,6 +12,7 @@ use wire::Offset;
 use super::{at, format_of};
 use crate::{
     file::{
+        checkpoint,
         files::{Files, Layout, copy_file},
         open_error::OpenError,
         record::Record,
@@ -20,6 +21,8 @@ use crate::{
     table::Change,
 };
 
+/// What the names of checkpoints that are set aside go on with, after their number.
+pub(super) const CHECKPOINT_ENDING: &str = ".checkpoint";
 /// Files of one name that are kept.
 const NAMESAKES_MAX: u32 = 10_000;
 
@@ -49,7 +52,8 @@ pub struct SetAside {
 /// `take`. Files of a log are used again, so that there may be messages of deleted streams.
 ///
 /// # Errors
-/// If the directory holds no log, or the file cannot be read.
+/// If the directory holds no log, the file cannot be read, or it is what is left of a checkpoint,
+/// which holds no messages. Sectors that the disk fails to read are passed over.
 pub fn salvage(
     sys: &Sys,
     dir: &Path,
@@ -58,6 +62,9 @@ pub fn salvage(
 ) -> Result<(), OpenError> {
     let format = format_of(sys, &Layout::new(dir))?;
     let opened = sys.disk.open(file).map_err(at(file))?;
+    if is_of_checkpoint(file) || checkpoint::is_one(opened.as_ref()).is_ok_and(|is_one| is_one) {
+        return Err(OpenError::NoMessages(file.to_owned()));
+    }
     let mut records = Records::new(opened, format.salt).map_err(at(file))?;
     let mut names = std::collections::BTreeMap::new();
     while let Some(found) = records.next().map_err(at(file))? {
@@ -90,6 +97,13 @@ pub(super) fn list(files: &Files) -> Result<Vec<SetAside>, OpenError> {
         length.map_err(at(&path)).map(|bytes| SetAside { path, bytes })
     };
     names.into_iter().map(with_length).collect()
+}
+
+/// True if the name of a file that was set aside says that it is a copy of a checkpoint.
+pub(super) fn is_of_checkpoint(path: &Path) -> bool {
+    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let ending = name.trim_start_matches(|c: char| c.is_ascii_digit());
+    ending.starts_with(CHECKPOINT_ENDING) && ending.len() < name.len()
 }
 
 /// A path in `lost+found` that no file has.

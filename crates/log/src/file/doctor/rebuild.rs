@@ -8,15 +8,18 @@
 use std::{
     cmp::Reverse,
     collections::{BTreeMap, BTreeSet},
+    io,
+    path::PathBuf,
     sync::Arc,
 };
 
-use sys::UnixMs;
+use bytes::Bytes;
+use sys::{File, UnixMs, disk::is_unreadable};
 use wire::{Address, ContentType, Expiry, Offset, StreamPath};
 
 use super::{
     at,
-    lost_and_found::{keep_copy, set_aside},
+    lost_and_found::{CHECKPOINT_ENDING, free_path, keep_copy, set_aside},
 };
 use crate::{
     Incarnation,
@@ -53,6 +56,8 @@ struct Rebuild<'a> {
     pieces: BTreeMap<Incarnation, Vec<Piece>>,
     /// The newest segment that any record speaks of.
     through: u32,
+    /// Packs that the disk does not read to their end.
+    spoiled: BTreeSet<u32>,
     /// The number of the newest checkpoint, of which no copy may be whole.
     newest: Option<u32>,
 }
@@ -77,12 +82,14 @@ pub(super) fn rebuild(files: &Arc<Files>, salt: Salt) -> Result<Vec<String>, Ope
         lost_parents: BTreeSet::new(),
         pieces: BTreeMap::new(),
         through: 0,
+        spoiled: BTreeSet::new(),
         newest: checkpoint::newest(files, salt)?.map(|newest| newest.number),
     };
     let packs = rebuild.take_packs()?;
-    let doubtful = rebuild.take_segments()?;
+    let (doubtful, others) = rebuild.take_segments()?;
     rebuild.drop_older_namesakes();
     let nameless = rebuild.name_the_nameless();
+    rebuild.chain_pieces();
     // The start after this uses their files again, so copies of them come first.
     let mut copies = Vec::new();
     for slot in &doubtful {
@@ -90,6 +97,10 @@ pub(super) fn rebuild(files: &Arc<Files>, salt: Salt) -> Result<Vec<String>, Ope
         let name = format!("slot-{}", slot.number);
         copies.push(keep_copy(files, &path, &name).map_err(at(&path))?);
     }
+    for slot in others {
+        copies.extend(rebuild.keep_if_not_covered(&slot)?);
+    }
+    copies.extend(rebuild.keep_unneeded()?);
     copies.extend(rebuild.keep_damaged_checkpoint()?);
     let used = rebuild.write(packs.last().map_or(0, |last| last + 1))?;
     let mut done = vec![format!(
@@ -121,7 +132,7 @@ impl Rebuild<'_> {
         let Some(number) = self.newest else { return Ok(Vec::new()) };
         let paths = self.files.layout.checkpoint(number);
         let paths = paths.into_iter().filter(|path| self.files.disk.open(path).is_ok());
-        let name = format!("{number}.checkpoint");
+        let name = format!("{number}{CHECKPOINT_ENDING}");
         paths.map(|path| keep_copy(self.files, &path, &name).map_err(at(&path))).collect()
     }
 
@@ -131,11 +142,16 @@ impl Rebuild<'_> {
         let names = self.files.disk.list(&dir).map_err(at(&dir))?;
         let numbers: Vec<u32> =
             names.iter().filter_map(|name| number_in(name, "", ".pack")).collect();
-        let mut metas = self.metas_of_checkpoint();
+        let mut metas = self.metas_of_checkpoint()?;
         for number in &numbers {
             let path = self.files.layout.pack(*number);
-            let file = self.files.disk.open(&path).map_err(at(&path))?;
-            let mut records = Records::new(file, self.salt).map_err(at(&path))?;
+            let mut records = match self.files.disk.open(&path) {
+                Err(error) if is_unreadable(&error) => {
+                    self.spoiled.insert(*number);
+                    continue;
+                }
+                file => Records::new(file.map_err(at(&path))?, self.salt).map_err(at(&path))?,
+            };
             while let Some(found) = records.next().map_err(at(&path))? {
                 let Ok(offset) = u32::try_from(found.offset) else { break };
                 let place = Place { file: FileId::Pack(*number), offset };
@@ -146,6 +162,9 @@ impl Rebuild<'_> {
                     metas.insert(id, meta);
                 }
             }
+            if !records.is_whole() {
+                self.spoiled.insert(*number);
+            }
         }
         for (id, meta) in metas {
             self.through = self.through.max((meta.applied >> 32) as u32);
@@ -155,23 +174,43 @@ impl Rebuild<'_> {
     }
 
     /// The streams of a checkpoint as far as its copies can be read.
-    fn metas_of_checkpoint(&mut self) -> BTreeMap<Incarnation, Meta> {
-        let Some(newest) = self.newest else { return BTreeMap::new() };
-        let (entries, last_id) = checkpoint::readable(self.files, self.salt, newest);
+    fn metas_of_checkpoint(&mut self) -> Result<BTreeMap<Incarnation, Meta>, OpenError> {
+        let Some(newest) = self.newest else { return Ok(BTreeMap::new()) };
+        let (entries, last_id) = checkpoint::readable(self.files, self.salt, newest)?;
         self.table.skip_to(last_id);
-        entries.into_iter().map(|entry| (entry.id, entry.meta)).collect()
+        Ok(entries.into_iter().map(|entry| (entry.id, entry.meta)).collect())
     }
 
-    /// Applies what the segments say; the files of those that hold more than could be applied.
-    fn take_segments(&mut self) -> Result<Vec<Slot>, OpenError> {
+    /// Keeps a copy of a file if it holds messages that are in no stream: those of a frame that was
+    /// torn, or what an earlier life of the file has left behind of messages that a pack has lost.
+    fn keep_if_not_covered(&self, slot: &Slot) -> Result<Option<String>, OpenError> {
+        let path = self.files.layout.slot(slot.number);
+        let mut records = Records::new(slot.file.clone(), self.salt).map_err(at(&path))?;
+        while let Some(found) = records.next().map_err(at(&path))? {
+            let id = found.record.id();
+            let Some((start, messages)) = found.record.messages() else { continue };
+            let end = start.after(messages.len() as u64, messages.data().len() as u64);
+            let is_known = self.pieces.get(&id).is_some_and(|pieces| covers(pieces, start, end));
+            if start < end && !is_known && !self.dropped.contains(&id) {
+                let name = format!("slot-{}", slot.number);
+                return keep_copy(self.files, &path, &name).map(Some).map_err(at(&path));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Applies what the segments say; the files of those that hold more than could be applied, and
+    /// the others.
+    fn take_segments(&mut self) -> Result<(Vec<Slot>, Vec<Slot>), OpenError> {
         let recovery = Recovery::new(self.files.clone(), self.salt);
         let Survey { segments, headless, .. } = recovery.survey()?;
-        let mut doubtful = Vec::new();
+        let (mut doubtful, mut others) = (Vec::new(), Vec::new());
         for (header, slot) in segments {
             self.through = self.through.max(header.number);
             self.files.set_segment(header.number, slot.file.clone());
-            if !self.take_segment(&recovery, header, &slot)? {
-                doubtful.push(slot);
+            match self.take_segment(&recovery, header, &slot)? {
+                true => others.push(slot),
+                false => doubtful.push(slot),
             }
         }
         for slot in headless {
@@ -181,7 +220,7 @@ impl Rebuild<'_> {
                 doubtful.push(slot);
             }
         }
-        Ok(doubtful)
+        Ok((doubtful, others))
     }
 
     /// Applies the frames of a segment up to the first that is torn; false if more follow.
@@ -231,8 +270,11 @@ impl Rebuild<'_> {
             (change, Some(_)) => {
                 let meta = self.table.meta_mut(id);
                 meta.applied = place.sequence();
-                if let Change::Append(new) = change {
+                if let Change::Append(new) = change
+                    && new.start > meta.tail
+                {
                     // What is missing before it is refused to readers, and not closed up.
+                    forget_producers(meta);
                     meta.tail = new.start;
                 }
                 self.table.apply(change);
@@ -310,10 +352,97 @@ impl Rebuild<'_> {
                 (meta.earliest, meta.tail) = (start, end.max(meta.tail));
             }
         }
-        unknown.len()
+        unknown.len() + self.show_the_retired()
     }
 
-    /// Copies what stands in segments into packs, and writes the checkpoint; the packs in use.
+    /// Makes streams of those that were deleted and kept for their forks, where no fork is known
+    /// any more: one without messages of its own may be forgotten, and these were read through it.
+    fn show_the_retired(&mut self) -> usize {
+        let is_hidden = |id: &&Incarnation| {
+            self.table.get(**id).is_some_and(|meta| meta.retired && meta.forks == 0)
+                && self.pieces.contains_key(id)
+        };
+        let hidden: Vec<Incarnation> = self.ids.iter().filter(is_hidden).copied().collect();
+        for id in &hidden {
+            let meta = self.table.meta_mut(*id);
+            (meta.address, meta.retired, meta.closed) = (nameless_address(*id), false, true);
+        }
+        hidden.len()
+    }
+
+    /// The extents of a stream in packs; what must move is copied into `pack`.
+    fn copy(
+        &self,
+        pack: &mut PackWriter,
+        id: Incarnation,
+        meta: &[u8],
+        pieces: &[Piece],
+    ) -> io::Result<Vec<Extent>> {
+        let before = pack.length();
+        let mut extents = Vec::new();
+        for Piece { start, extent, .. } in pieces {
+            if let FileId::Pack(number) = extent.place.file
+                && !self.spoiled.contains(&number)
+            {
+                extents.extend(pack.finish_record()?);
+                extents.push(*extent);
+                continue;
+            }
+            let record = record::read(&self.bytes_of(extent)?, self.salt);
+            if let Some((_, messages)) = record.as_ref().and_then(Record::messages) {
+                extents.extend(pack.add(id, *start, messages)?);
+            }
+        }
+        extents.extend(pack.finish_record()?);
+        if pack.length() > before {
+            pack.add_stream(id, meta)?;
+        }
+        Ok(extents)
+    }
+
+    /// Copies the records of which no stream needs all: what was trimmed is read through forks, and a fork
+    /// without messages of its own may be forgotten.
+    fn keep_unneeded(&self) -> Result<Option<String>, OpenError> {
+        let dir = self.files.layout.lost_and_found();
+        let mut aside: Option<(PathBuf, Arc<dyn File>)> = None;
+        let mut written = 0;
+        for (id, pieces) in self.pieces.iter().filter(|(id, _)| self.table.get(**id).is_some()) {
+            let needed = self.table.needed(*id);
+            let is_needed = |piece: &&Piece| piece.start >= needed.start && piece.end <= needed.end;
+            for Piece { extent, .. } in pieces.iter().filter(|piece| !is_needed(piece)) {
+                let record = self.bytes_of(extent).map_err(at(&dir))?;
+                if aside.is_none() {
+                    let path = free_path(self.files, "trimmed").map_err(at(&dir))?;
+                    let file = self.files.disk.create(&path).map_err(at(&path))?;
+                    aside = Some((path, file));
+                }
+                if let Some((path, file)) = &aside {
+                    file.write_all_at(&record, written).map_err(at(path))?;
+                    written += record.len() as u64;
+                }
+            }
+        }
+        let Some((path, file)) = aside else { return Ok(None) };
+        file.sync().map_err(at(&path))?;
+        self.files.disk.sync_dir(&dir).map_err(at(&dir))?;
+        let path = path.display();
+        Ok(Some(format!("trimmed messages, which forks may have shared, were kept as {path}")))
+    }
+
+    fn bytes_of(&self, extent: &Extent) -> io::Result<Bytes> {
+        let mut bytes = vec![0; extent.length as usize];
+        let file = self.files.get(extent.place.file)?;
+        file.read_exact_at(&mut bytes, u64::from(extent.place.offset))?;
+        Ok(bytes.into())
+    }
+
+    fn chain_pieces(&mut self) {
+        let pieces = std::mem::take(&mut self.pieces).into_iter();
+        self.pieces = pieces.map(|(id, pieces)| (id, chain(pieces))).collect();
+    }
+
+    /// Copies what stands in segments, or in packs that the disk does not read to their end, into a
+    /// new pack, so that those can be set aside as they are; and writes the checkpoint; the packs in use.
     fn write(&mut self, next_pack: u32) -> Result<BTreeSet<u32>, OpenError> {
         let dir = self.files.layout.checkpoints();
         let mut pack = PackWriter::create(self.files, next_pack, self.salt).map_err(at(&dir))?;
@@ -321,13 +450,18 @@ impl Rebuild<'_> {
             CheckpointWriter::create(self.files, self.through, Owes::Nothing, self.salt)
                 .map_err(at(&dir))?;
         let mut used = BTreeSet::from([next_pack]);
-        for id in &self.ids {
-            let pieces = chain(self.pieces.remove(id).unwrap_or_default());
+        for id in &self.ids.clone() {
+            let pieces = self.pieces.remove(id).unwrap_or_default();
             let meta = self.table.meta_mut(*id);
-            meta.tail = pieces.last().map_or(meta.tail, |last| last.end.max(meta.tail));
+            // Messages that were trimmed may be in no pack.
+            let end = pieces.last().map_or(meta.earliest, |last| last.end.max(meta.earliest));
+            if end > meta.tail {
+                // Messages after what is known of the stream: so its producers are not known.
+                forget_producers(meta);
+                meta.tail = end;
+            }
             let bytes = checkpoint::encode_meta(*id, meta);
-            let extents =
-                copy(self.files, self.salt, &mut pack, *id, &bytes, &pieces).map_err(at(&dir))?;
+            let extents = self.copy(&mut pack, *id, &bytes, &pieces).map_err(at(&dir))?;
             used.extend(extents.iter().filter_map(|extent| match extent.place.file {
                 FileId::Pack(number) => Some(number),
                 FileId::Segment(_) => None,
@@ -343,36 +477,11 @@ impl Rebuild<'_> {
     }
 }
 
-/// The extents of a stream in packs; what stands in segments is copied into `pack`.
-fn copy(
-    files: &Files,
-    salt: Salt,
-    pack: &mut PackWriter,
-    id: Incarnation,
-    meta: &[u8],
-    pieces: &[Piece],
-) -> std::io::Result<Vec<Extent>> {
-    let before = pack.length();
-    let mut extents = Vec::new();
-    for Piece { start, extent, .. } in pieces {
-        if let FileId::Pack(_) = extent.place.file {
-            extents.extend(pack.finish_record()?);
-            extents.push(*extent);
-            continue;
-        }
-        let mut bytes = vec![0; extent.length as usize];
-        let file = files.get(extent.place.file)?;
-        file.read_exact_at(&mut bytes, u64::from(extent.place.offset))?;
-        let record = record::read(&bytes.into(), salt);
-        if let Some((_, messages)) = record.as_ref().and_then(Record::messages) {
-            extents.extend(pack.add(id, *start, messages)?);
-        }
-    }
-    extents.extend(pack.finish_record()?);
-    if pack.length() > before {
-        pack.add_stream(id, meta)?;
-    }
-    Ok(extents)
+/// A producer of which newer appends may be missing is refused as one that lost some, rather than
+/// believed to be where it was.
+fn forget_producers(meta: &mut Meta) {
+    (meta.closer, meta.seq) = (None, None);
+    meta.producers.clear();
 }
 
 /// Pieces that begin and end one after the other; those that others cover are left out.
@@ -385,6 +494,13 @@ fn chain(mut pieces: Vec<Piece>) -> Vec<Piece> {
         is_news
     });
     pieces
+}
+
+/// True if pieces that were chained hold these messages.
+fn covers(pieces: &[Piece], start: Offset, end: Offset) -> bool {
+    // Each ends after the one before it.
+    let after = pieces.partition_point(|piece| piece.start <= start);
+    after.checked_sub(1).is_some_and(|last| pieces[last].end >= end)
 }
 
 /// A closed stream of which only messages are left.

@@ -16,7 +16,7 @@ use std::{
     time::Duration,
 };
 
-use sys::Clock;
+use sys::{Clock, disk::is_unreadable};
 use tokio::sync::{mpsc, oneshot};
 
 use super::{
@@ -42,6 +42,8 @@ const SPARES_AT_WORK: usize = 2;
 const SMALL_PACKS: usize = 8;
 /// After a pass that failed.
 const RETRY_AFTER: Duration = Duration::from_secs(5);
+/// So many passes fail before a record of a segment that the disk does not read is given up.
+const UNREAD_PASSES_MAX: u32 = 3;
 /// Every pass writes a checkpoint of all streams. Those that only give bytes back wait this many
 /// times as long as the last pass took, so that they take at most such a part of the time.
 const RECLAIM_SHARE: u32 = 10;
@@ -60,6 +62,8 @@ pub(super) struct Regrouper {
     pub(super) wishes: WishBox,
     /// Something must leave the disk, and has not yet: every pass goes deep until it has.
     pub(super) erase_owed: bool,
+    /// Passes that failed, one after the other, because a segment could not be read.
+    pub(super) unread_passes: u32,
     /// How long the last pass took.
     pub(super) last_pass: Duration,
     /// There was no room when it was last looked at.
@@ -269,6 +273,11 @@ impl Regrouper {
         let victims = self.victims(depth);
         let through = inspection.active - 1;
         let outcome = self.pass_through(through, victims, inspection, depth).await;
+        match &outcome {
+            Ok(()) => self.unread_passes = 0,
+            Err(Stopped::Io(error)) if is_unreadable(error) => self.unread_passes += 1,
+            Err(_) => {}
+        }
         self.last_pass = self.clock.elapsed().saturating_sub(begun);
         match outcome {
             Err(Stopped::Io(error)) if is_full(&error) => {
@@ -388,23 +397,36 @@ impl Regrouper {
 
     /// A record that cannot be read must not keep the others from being regrouped. Its bytes are
     /// copied as they are, and stay where they are if even that cannot be done.
+    ///
+    /// What the disk fails to read it may read another time. So in a pack it stays where it is. A
+    /// segment must go at last: after some passes what can be read of the record is copied.
     fn keep_damaged(
         &self,
         writer: &mut PackWriter,
         extent: &Extent,
         error: io::Error,
     ) -> io::Result<Extent> {
+        let is_bad_sector = is_unreadable(&error);
         let is_damage = matches!(
             error.kind(),
             io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof | io::ErrorKind::NotFound
         );
+        let is_in_pack = !extent.place.is_in_segment();
+        if is_in_pack && is_bad_sector {
+            tracing::error!(?extent, %error, "messages of a pack cannot be read, and stay there");
+            return Ok(*extent);
+        }
+        let is_given_up = is_bad_sector && self.unread_passes >= UNREAD_PASSES_MAX;
+        if !(is_damage || is_given_up) {
+            return Err(error);
+        }
         match self.reader.bytes_left(extent) {
-            Ok(bytes) if is_damage => {
+            Ok(bytes) => {
                 tracing::error!(?extent, %error, "a damaged record was copied as it is");
                 writer.add_damaged(extent.start, &bytes)
             }
-            _ if is_damage && matches!(extent.place.file, FileId::Pack(_)) => Ok(*extent),
-            _ => Err(error),
+            Err(_) if is_in_pack => Ok(*extent),
+            Err(_) => Err(error),
         }
     }
 

@@ -2,12 +2,14 @@
 
 mod content;
 mod names;
+mod spoiled;
 mod survival;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
     hash::{BuildHasher, Hash},
     io,
+    ops::Range,
     path::Path,
     sync::Arc,
 };
@@ -18,6 +20,7 @@ use rustix::io::Errno;
 use self::{
     content::{Content, PAGE_BYTES},
     names::{FileId, Names, from_root},
+    spoiled::Spoiled,
     survival::Survival,
 };
 use super::{Disk, File, Lock};
@@ -33,6 +36,8 @@ use crate::Chance;
 /// - A create, rename or remove is kept or lost, whatever happens to other names, until its
 ///   directory is synced; a rename leaves the file at one of its two names. Syncing a file does
 ///   not make its name durable.
+///
+/// What was spoiled ([`SimDisk::spoil`]) stays so until it is written, also over a power cut.
 ///
 /// Paths are taken from the root, which always exists. Directories cannot be renamed.
 #[derive(Clone, Debug)]
@@ -63,6 +68,7 @@ struct State {
     power: Power,
     names: Names,
     contents: BTreeMap<FileId, Content>,
+    spoiled: BTreeMap<FileId, Spoiled>,
     files_made: u64,
     locked: BTreeSet<FileId>,
     faults: SimFaults,
@@ -94,6 +100,8 @@ enum Op<'a> {
     Len(FileId),
     SetLen { file: FileId, len: u64 },
     Allocate { file: FileId, len: u64 },
+    Spoil { file: FileId, range: Range<u64> },
+    Heal,
     PowerCut,
     Restart,
 }
@@ -117,6 +125,7 @@ impl SimDisk {
             power: Power::On,
             names: Names::default(),
             contents: BTreeMap::new(),
+            spoiled: BTreeMap::new(),
             files_made: 0,
             locked: BTreeSet::new(),
             faults,
@@ -156,6 +165,26 @@ impl SimDisk {
         let mut state = self.state.lock();
         state.trace(&Op::Restart);
         Self { state: Arc::new(Mutex::new(state.after_crash())) }
+    }
+
+    /// Makes a part of a file unreadable, as a bad sector does: reads that begin there fail with
+    /// `EIO`, and those that begin before it end there. Writing it makes it good again.
+    ///
+    /// # Errors
+    /// If there is no such file.
+    pub fn spoil(&self, path: &Path, range: Range<u64>) -> io::Result<()> {
+        let mut state = self.state.lock();
+        let file = state.names.file(&from_root(path))?;
+        state.trace(&Op::Spoil { file, range: range.clone() });
+        state.spoiled.entry(file).or_default().add(range);
+        Ok(())
+    }
+
+    /// Makes everything readable again, with the bytes that were there.
+    pub fn heal(&self) {
+        let mut state = self.state.lock();
+        state.trace(&Op::Heal);
+        state.spoiled.clear();
     }
 
     /// The durable operations begun so far.
@@ -257,7 +286,7 @@ impl Disk for SimDisk {
 impl File for SimFile {
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
         let op = Op::Read { file: self.id, offset, len: buf.len() };
-        self.disk.passing(&op, |state| Ok(state.content(self.id).read_at(buf, offset)))
+        self.disk.passing(&op, |state| state.read(self.id, buf, offset))
     }
 
     fn write_all_at(&self, buf: &[u8], offset: u64) -> io::Result<()> {
@@ -277,6 +306,7 @@ impl File for SimFile {
         let op = Op::SetLen { file: self.id, len };
         self.disk.durable(&op, |state| {
             state.content(self.id).set_len(len);
+            state.heal(self.id, len..u64::MAX);
             Ok(())
         })
     }
@@ -332,6 +362,22 @@ impl State {
         Ok(file)
     }
 
+    fn read(&mut self, file: FileId, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+        let good = self.spoiled.get(&file).map_or(u64::MAX, |spoiled| spoiled.readable(offset));
+        let good = usize::try_from(good).unwrap_or(usize::MAX).min(buf.len());
+        match self.content(file).read_at(&mut buf[..good], offset) {
+            // A read of nothing is no failure, nor is one past the end of the file.
+            0 if good < buf.len() && offset < self.content(file).len() => Err(Errno::IO.into()),
+            count => Ok(count),
+        }
+    }
+
+    fn heal(&mut self, file: FileId, range: Range<u64>) {
+        if let Some(spoiled) = self.spoiled.get_mut(&file) {
+            spoiled.heal(&range);
+        }
+    }
+
     fn write(&mut self, file: FileId, bytes: &[u8], offset: u64) -> io::Result<()> {
         let pages_free = self.pages_free();
         let fitting = self.content(file).fitting(offset, bytes.len(), pages_free);
@@ -341,10 +387,12 @@ impl State {
             Errno::NOSPC
         } else {
             self.content(file).write(offset, bytes);
+            self.heal(file, offset..offset + bytes.len() as u64);
             return Ok(());
         };
         let done = self.chance.below(fitting as u64 + 1) as usize;
         self.content(file).write(offset, &bytes[..done]);
+        self.heal(file, offset..offset + done as u64);
         Err(error.into())
     }
 
@@ -389,6 +437,7 @@ impl State {
             power: Power::On,
             names,
             contents,
+            spoiled: self.spoiled.clone(),
             files_made: self.files_made,
             locked: BTreeSet::new(),
             faults: SimFaults { power_cut_at_op: None, ..self.faults.clone() },
@@ -408,7 +457,7 @@ mod tests {
     use super::*;
     use crate::disk::KillDisk;
 
-    const SEEDS: std::ops::Range<u64> = 0..200;
+    const SEEDS: Range<u64> = 0..200;
 
     fn path(path: &str) -> &Path {
         Path::new(path)
@@ -494,6 +543,28 @@ mod tests {
             let found = after_cut(&disk)?;
             assert_eq!(found[..3_000], [7; 3_000], "seed {seed}");
         }
+        Ok(())
+    }
+
+    #[test]
+    fn spoiled_bytes_fail_to_be_read_until_they_are_written() -> io::Result<()> {
+        let disk = healthy(0);
+        let file = named_file(&disk)?;
+        file.write_all_at(&[7; 3_000], 0)?;
+        file.sync()?;
+        disk.spoil(path("a"), 512..1_024)?;
+        let mut bytes = [0; 3_000];
+        assert_eq!(file.read_at(&mut bytes, 0)?, 512, "up to the bad sector");
+        let disk = disk.restart();
+        let file = disk.open(path("a"))?;
+        let failed = file.read_at(&mut bytes, 512).expect_err("a bad sector");
+        assert!(crate::disk::is_unreadable(&failed), "{failed}");
+        assert_eq!(file.read_at(&mut bytes, 1_024)?, 3_000 - 1_024);
+        file.write_all_at(&[8; 512], 512)?;
+        assert_eq!(file.read_at(&mut bytes, 0)?, 3_000);
+        disk.spoil(path("a"), 0..100)?;
+        disk.heal();
+        assert_eq!(read_all(file.as_ref())?[..512], [7; 512]);
         Ok(())
     }
 
