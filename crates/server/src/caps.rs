@@ -21,8 +21,8 @@ pub(crate) const LARGE_BODY_ROOM: usize = 33 * 1024 * 1024;
 /// this many of the largest may be in memory before they are counted; others wait their turn.
 pub(crate) const READS_MAX: usize = 4;
 /// Of one client at a time: bodies that are compressed or decompressed, and large ones that are
-/// split and stored. Each takes a thread that cold reads need, or keeps the writes behind it waiting,
-/// for longer than anything else that a request may ask for.
+/// split and stored. Each takes a thread that cold reads need, or keeps the writes behind it
+/// waiting, for longer than anything else that a request may ask for.
 pub(crate) const HEAVY_MAX: usize = 2;
 /// Watchers of a log that the process keeps for itself: wakes, feeds and fleets find a place
 /// whatever clients hold.

@@ -1,4 +1,5 @@
-//! No Host, Origin or Sec-Fetch-Site of another site passes for a program's, or for the server's own.
+//! No Host, Origin or Sec-Fetch-Site of another site passes for a program's, or for the server's
+//! own.
 
 #![no_main]
 

@@ -1,5 +1,5 @@
-//! No snapshot of a session and no page of its ids makes a start panic, and what is read is what was
-//! written.
+//! No snapshot of a session and no page of its ids makes a start panic, and what is read is what
+//! was written.
 
 #![no_main]
 

@@ -16,9 +16,9 @@
 //! `inspect` what is looked at when all is quiet, `retirement` and `residue` what at the very end;
 //! `witness` stands between the log and its disk. `wakes` is a run of its own: subscriptions over
 //! such a log, and those who are woken. So is `effects`: durable effects over such a log; and
-//! `supervisors`: two supervisors of agents and two executors over such a log; `line` is the log as a
-//! process reaches it. And so is `corruption`: a directory is
-//! damaged, examined, repaired and read.
+//! `supervisors`: two supervisors of agents and two executors over such a log; `line` is the log as
+//! a process reaches it. And so is `corruption`: a directory is damaged, examined, repaired and
+//! read.
 
 mod actors;
 mod aftermath;

@@ -23,7 +23,8 @@ pub(super) struct ChunkCount {
     generations: VecDeque<String>,
     /// When the first generation ended that has some, and when the last one did.
     ended_ms: Option<(u64, u64)>,
-    /// Bytes that the stream holds twice: snapshots of compactions that ended before they trimmed it.
+    /// Bytes that the stream holds twice: snapshots of compactions that ended before they trimmed
+    /// it.
     #[serde(default)]
     doubled: u64,
 }
@@ -90,8 +91,8 @@ impl ChunkCount {
     }
 
     /// Whether they are a third of the stream or more, so that a compaction without them costs no
-    /// more than what was written since the last one. What a compaction wrote that was killed before
-    /// its trim does not count: that would be there for ever.
+    /// more than what was written since the last one. What a compaction wrote that was killed
+    /// before its trim does not count: that would be there for ever.
     pub(super) fn are_worth_compacting(&self, head: &Head) -> bool {
         let bytes = head.tail.byte.get() - head.earliest.byte.get();
         let bytes = bytes.saturating_sub(self.doubled);

@@ -90,8 +90,9 @@ async fn held(world: &World) -> Session {
     let at = world.tail().await.position.get();
     let now = world.sys.clock.unix_ms().get();
     let cursor = format!(r#"{{"start":0,"position":{at},"epoch":1,"seenAt":{now}}}"#);
+    let headers = r#"{"operation":"upsert"}"#;
     let cursor = format!(
-        r#"{{"type":"headwater.cursor","key":"slow","value":{cursor},"headers":{{"operation":"upsert"}}}}"#
+        r#"{{"type":"headwater.cursor","key":"slow","value":{cursor},"headers":{headers}}}"#
     );
     world.append(Messages::one(cursor).unwrap()).await;
     answer(world, 100, HOUR).await;

@@ -28,8 +28,8 @@ const AGENT: &str = "assistant";
 /// So small that preparing segments is not most of what is written.
 const SEGMENT_BYTES: u32 = 64 * 1024;
 const QUESTIONS: usize = 2;
-/// Words of an answer, each of them a chunk or a part of one: few, so that there are not many writes
-/// to die at, and so long that a compaction is worth it after each answer.
+/// Words of an answer, each of them a chunk or a part of one: few, so that there are not many
+/// writes to die at, and so long that a compaction is worth it after each answer.
 const WORDS: usize = 24;
 const WORD_BYTES: usize = 200;
 

@@ -1,7 +1,7 @@
 //! What stands in the files of a log that refuses to open: its repair must keep all of it.
 //!
-//! The files are searched for whole records, as `headwater doctor --salvage` does, before the repair
-//! and after it. This asks neither recovery nor the repair what they think the log holds.
+//! The files are searched for whole records, as `headwater doctor --salvage` does, before the
+//! repair and after it. This asks neither recovery nor the repair what they think the log holds.
 
 use std::{collections::BTreeSet, path::Path};
 
@@ -30,9 +30,9 @@ pub(super) struct Standing {
 }
 
 impl Standing {
-    /// What stands in the files now; none if no format file says how to read them. `packed` is what stood in packs before any damage: a copy of
-    /// such a message that is left in a file of the write-ahead log is not part of the log, and may
-    /// be written over.
+    /// What stands in the files now; none if no format file says how to read them. `packed` is what
+    /// stood in packs before any damage: a copy of such a message that is left in a file of the
+    /// write-ahead log is not part of the log, and may be written over.
     pub(super) fn of(
         scene: &Scene,
         written: &Written,

@@ -3,8 +3,8 @@
 //! the log, lose hints, have wall clocks that differ by days; executors die, are cut off and come
 //! back, and their wall clocks differ by what claims allow for; the power goes. Then faults stop,
 //! and everything that is owed must be done within a bound: each message is answered by exactly one
-//! generation, none has failed, and no runner was taken over that lived. Each call has its end under
-//! one claim; what must not run twice did not, and no other ran again while a claim held.
+//! generation, none has failed, and no runner was taken over that lived. Each call has its end
+//! under one claim; what must not run twice did not, and no other ran again while a claim held.
 
 mod calls;
 mod executor;

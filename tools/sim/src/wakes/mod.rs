@@ -1,7 +1,7 @@
 //! The simulation of wakes: subscriptions in a log whose disk fails and whose power goes, whose
 //! hints get lost and whose streams are deleted or expire, with workers who are slow, forgetful or
-//! gone, and engines that take over from each other. However it ends, all work is done, and what was
-//! acknowledged is not asked for again.
+//! gone, and engines that take over from each other. However it ends, all work is done, and what
+//! was acknowledged is not asked for again.
 //!
 //! That is a promise with a time: once faults stop, with or without a restart, everything that is
 //! owed is done within [`life::BOUND`].

@@ -400,8 +400,8 @@ impl Rebuild<'_> {
         Ok(extents)
     }
 
-    /// Copies the records of which no stream needs all: what was trimmed is read through forks, and a fork
-    /// without messages of its own may be forgotten.
+    /// Copies the records of which no stream needs all: what was trimmed is read through forks, and
+    /// a fork without messages of its own may be forgotten.
     fn keep_unneeded(&self) -> Result<Option<String>, OpenError> {
         let dir = self.files.layout.lost_and_found();
         let mut aside: Option<(PathBuf, Arc<dyn File>)> = None;
@@ -442,7 +442,8 @@ impl Rebuild<'_> {
     }
 
     /// Copies what stands in segments, or in packs that the disk does not read to their end, into a
-    /// new pack, so that those can be set aside as they are; and writes the checkpoint; the packs in use.
+    /// new pack, so that those can be set aside as they are; and writes the checkpoint; the packs
+    /// in use.
     fn write(&mut self, next_pack: u32) -> Result<BTreeSet<u32>, OpenError> {
         let dir = self.files.layout.checkpoints();
         let mut pack = PackWriter::create(self.files, next_pack, self.salt).map_err(at(&dir))?;
