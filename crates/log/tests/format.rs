@@ -192,55 +192,6 @@ fn a_sound_log_is_told_to_be_sound() {
     assert_eq!((report.streams, report.messages), (2, 201));
 }
 
-/// Names the directory to the process that sees it mounted for reading only.
-const READ_ONLY_VARIABLE: &str = "HEADWATER_READ_ONLY_DIR";
-
-/// Runs this test again in a mount namespace of its own, since permissions do not hold `root` back.
-/// Where none can be had, only the lock is tested without writing, in `sys`.
-#[test]
-fn a_directory_on_a_read_only_file_system_can_be_examined() {
-    if let Some(dir) = std::env::var_os(READ_ONLY_VARIABLE) {
-        return examine_read_only(Path::new(&dir));
-    }
-    for has_lock in [false, true] {
-        let dir = scratch_copy_of(FIXTURES[1]);
-        if has_lock {
-            fs::write(dir.path().join("LOCK"), "1\n").expect("a writable directory");
-        }
-        let script = "mount --bind \"$1\" \"$1\" && mount -o remount,bind,ro \"$1\" || exit 77; \
-                      exec \"$2\" --exact a_directory_on_a_read_only_file_system_can_be_examined";
-        let again = std::process::Command::new("unshare")
-            .args(["--user", "--map-root-user", "--mount", "sh", "-c", script, "sh"])
-            .args([dir.path().as_os_str(), std::env::current_exe().expect("a test").as_os_str()])
-            .env(READ_ONLY_VARIABLE, dir.path())
-            .output();
-        let Ok(again) = again else { return };
-        let told = String::from_utf8_lossy(&again.stdout);
-        match again.status.code() {
-            Some(0) => assert!(told.contains("1 passed"), "{told}"),
-            Some(101) => panic!("{told}{}", String::from_utf8_lossy(&again.stderr)),
-            _ => return,
-        }
-    }
-}
-
-fn examine_read_only(dir: &Path) {
-    fs::write(dir.join("any"), "").expect_err("the directory is read-only");
-    let report = doctor::examine(&Sys::real(), dir).expect("it can be examined");
-    assert!(report.is_sound(), "{report:?}");
-    assert_eq!((report.streams, report.messages), (2, 201));
-    let mut messages = 0;
-    for entry in fs::read_dir(dir.join("packs")).expect("a directory") {
-        let path = entry.expect("an entry").path();
-        let count = |_| {
-            messages += 1;
-            Ok(())
-        };
-        doctor::salvage(&Sys::real(), dir, &path, count).expect("it can be read");
-    }
-    assert!(messages > 0, "packs hold messages");
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn a_hole_in_the_log_is_refused_and_mended_only_when_told_to() {
     let dir = scratch_copy();

@@ -255,6 +255,7 @@ impl Life {
             generation,
             step: None,
             calls: BTreeMap::new(),
+            times: BTreeMap::new(),
             chunker,
             flushed: next_chunk,
             written: 0,

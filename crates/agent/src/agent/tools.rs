@@ -39,8 +39,6 @@ struct Batch {
     running: Running,
     /// Ids of calls that run, or have run, in this process.
     begun: BTreeSet<String>,
-    /// Since when each call is as far as it is.
-    since: Times,
     conversation: Conversation,
     /// Ends what runs when it goes.
     end: Canceller,
@@ -48,10 +46,11 @@ struct Batch {
 }
 
 /// How far calls are, by what the model calls them.
-type Times = BTreeMap<String, Since>;
+pub(super) type Times = BTreeMap<String, Since>;
 
-/// How far a call is, and since when, by the clock of this process.
-struct Since {
+/// How far a call is, and since when this runner has seen it so. Times in rows are those of other
+/// clocks, which may differ by days: they would have a call given up as soon as it is seen.
+pub(super) struct Since {
     status: CallStatus,
     attempt: u32,
     at: UnixMs,
@@ -62,16 +61,16 @@ impl Work<'_> {
     pub(super) async fn call_tools(&mut self) -> Result<Step, Halt> {
         let (end, cancellation) = Cancellation::new();
         let conversation = self.machine.messages().clone();
-        let (running, begun, since) = (Running::new(), BTreeSet::new(), BTreeMap::new());
-        let mut batch = Batch { running, begun, since, conversation, end, cancellation };
+        let (running, begun) = (Running::new(), BTreeSet::new());
+        let mut batch = Batch { running, begun, conversation, end, cancellation };
         loop {
             if let Some(cancelled) = self.is_stopped() {
                 self.wind_up(&mut batch, cancelled.by).await?;
                 return self.cancel_begun_calls(cancelled, Some(&batch.begun)).await;
             }
-            self.note(&mut batch.since);
+            self.note_times();
             self.begin_calls(&mut batch);
-            let wait = self.next_deadline(&batch.since);
+            let wait = self.next_deadline();
             let clock = self.core.sys.clock.clone();
             let next = tokio::select! {
                 biased;
@@ -83,7 +82,7 @@ impl Work<'_> {
                 Some((call_id, result)) = batch.running.next(), if !batch.running.is_empty() => {
                     self.answer(&call_id, &result).await?
                 }
-                () = clock.sleep(wait) => self.give_up_on_others(&batch.since).await?,
+                () = clock.sleep(wait) => self.give_up_on_others().await?,
                 () = self.pulse.due(self.journal, &clock) => match self.beat().await? {
                     Some(signal) => self.take_signal(signal).await?,
                     None => None,
@@ -266,43 +265,44 @@ impl Work<'_> {
     }
 
     /// Takes note of how far calls are.
-    fn note(&self, times: &mut Times) {
+    pub(super) fn note_times(&mut self) {
         let now = self.core.sys.clock.unix_ms();
         for (call_id, row) in &self.calls {
             let (status, attempt) = (row.status, row.attempt);
-            let at = match times.get(call_id) {
-                Some(since) if (since.status, since.attempt) == (status, attempt) => continue,
-                Some(_) => now,
-                // A runner before may have waited for it already.
-                None => told_since(row).map_or(now, |at| at.min(now)),
-            };
-            times.insert(call_id.clone(), Since { status, attempt, at });
+            let seen = self.times.get(call_id);
+            if seen.is_none_or(|since| (since.status, since.attempt) != (status, attempt)) {
+                self.times.insert(call_id.clone(), Since { status, attempt, at: now });
+            }
         }
     }
 
     /// How long the calls that others make may take yet.
-    fn next_deadline(&self, times: &Times) -> Duration {
+    fn next_deadline(&self) -> Duration {
         let clock = &self.core.sys.clock;
-        let others = self.calls.iter().filter_map(|(id, row)| self.time_left(id, row, times));
+        let others = self.calls.iter().filter_map(|(id, row)| self.time_left(id, row));
         let own = self.deadline.map(|at| at.since(clock.unix_ms()));
         others.chain(own).min().unwrap_or(Duration::from_hours(1))
     }
 
-    /// How long a call that somebody else makes may take yet, in this attempt.
-    fn time_left(&self, call_id: &str, row: &ToolCall, times: &Times) -> Option<Duration> {
-        let is_open = matches!(row.status, CallStatus::Pending | CallStatus::Executing);
-        if !is_open || self.is_ours(row) {
-            return None;
-        }
-        let time_max = self.machine.tools().get(&row.name)?.spec().time_max;
-        let until = times.get(call_id)?.at.plus(patience(row, time_max));
+    /// How long a call that is made elsewhere may take yet, in this attempt.
+    fn time_left(&self, call_id: &str, row: &ToolCall) -> Option<Duration> {
+        let until = self.open_until(call_id, row).filter(|_| !self.is_ours(row))?;
         Some(until.since(self.core.sys.clock.unix_ms()))
     }
 
+    /// Until when an open call may stay as it is.
+    pub(super) fn open_until(&self, call_id: &str, row: &ToolCall) -> Option<UnixMs> {
+        if !matches!(row.status, CallStatus::Pending | CallStatus::Executing) {
+            return None;
+        }
+        let time_max = self.machine.tools().get(&row.name)?.spec().time_max;
+        Some(self.times.get(call_id)?.at.plus(patience(row, time_max)))
+    }
+
     /// Cancels calls that nobody has answered in time.
-    async fn give_up_on_others(&mut self, times: &Times) -> Result<Option<Step>, Halt> {
+    async fn give_up_on_others(&mut self) -> Result<Option<Step>, Halt> {
         let is_late = |call_id: &str, row: &ToolCall| {
-            self.time_left(call_id, row, times).is_some_and(|left| left.is_zero())
+            self.time_left(call_id, row).is_some_and(|left| left.is_zero())
         };
         let late = self.calls.iter().filter(|(call_id, row)| is_late(call_id, row));
         let late: Vec<_> = late.map(|(call_id, _)| call_id.clone()).collect();
@@ -488,23 +488,13 @@ fn turn_of(call_id: &str, row: &ToolCall) -> String {
     format!("{call_id}#{}", row.attempt)
 }
 
-/// Since when a call is as far as it is, as its row tells.
-pub(super) fn told_since(row: &ToolCall) -> Option<UnixMs> {
-    let since = match row.status {
-        // One that was parked is asked for anew.
-        CallStatus::Pending => &row.updated_at,
-        _ => row.started_at.as_ref().unwrap_or(&row.updated_at),
-    };
-    moment(since)
-}
-
 fn moment(time: &str) -> Option<UnixMs> {
     time.parse().ok().map(|time: Timestamp| UnixMs::new(time.unix_ms()))
 }
 
 /// How long a call elsewhere may stay as it is: whoever has it may be dead, and then its claim must
 /// lapse before somebody else begins the next attempt.
-pub(super) fn patience(row: &ToolCall, time_max: Duration) -> Duration {
+fn patience(row: &ToolCall, time_max: Duration) -> Duration {
     let told = row.lease_until.as_deref().zip(row.started_at.as_deref());
     let told = told.and_then(|(until, at)| Some(moment(until)?.since(moment(at)?)));
     let told = told.unwrap_or_default().min(LEASE_BELIEVED_MAX);

@@ -25,7 +25,7 @@ use super::{
     news::{News, Signal},
     pulse::Pulse,
     recovery::Parting,
-    tools::{patience, told_since},
+    tools::Times,
 };
 use crate::{
     conversation::{args_of, call_row_id, parts_of, put_answer},
@@ -51,6 +51,7 @@ pub(super) struct Work<'a> {
     pub(super) step: Option<StepRow>,
     /// The calls of the last turn, as the model calls them.
     pub(super) calls: BTreeMap<String, ToolCall>,
+    pub(super) times: Times,
     pub(super) chunker: Chunker,
     /// Chunks before this one are on their way or written.
     pub(super) flushed: u64,
@@ -357,7 +358,8 @@ impl Work<'_> {
 
     /// Says what the agent is doing: it works, or it only waits for calls that others make or
     /// decide on.
-    pub(super) fn tell_activity(&self) {
+    pub(super) fn tell_activity(&mut self) {
+        self.note_times();
         self.pulse.written();
         let is_open = |row: &&ToolCall| !row.status.is_terminal();
         let runs_here = |row: &ToolCall| row.status == CallStatus::Executing && self.is_ours(row);
@@ -385,11 +387,7 @@ impl Work<'_> {
 
     /// When it goes on at the latest, even if nobody answers.
     fn waits_until(&self) -> Option<UnixMs> {
-        let others = self.calls.values().filter_map(|row| {
-            let is_open = matches!(row.status, CallStatus::Pending | CallStatus::Executing);
-            let time_max = self.machine.tools().get(&row.name)?.spec().time_max;
-            Some(told_since(row).filter(|_| is_open)?.plus(patience(row, time_max)))
-        });
+        let others = self.calls.iter().filter_map(|(id, row)| self.open_until(id, row));
         others.chain(self.deadline).min()
     }
 

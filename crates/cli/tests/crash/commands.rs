@@ -39,14 +39,21 @@ fn deadly(dir: &Path, args: &[&str], point: KillPoint) -> Option<Output> {
     headwater(dir, args).env("HEADWATER_KILL_AT_WRITE", point.to_string()).run_deadly()
 }
 
-/// What the doctor says of a directory; none if there is no log.
+/// What the doctor says of a log; none if the directory holds nothing that can be opened as one.
 fn examined(dir: &Path, data: &str) -> Option<Value> {
     let doctor = headwater(dir, &["doctor", "--json", "--data-dir", data]).run();
     if doctor.stdout.is_empty() {
         assert!(doctor.stderr.contains("no log") || doctor.stderr.contains("no such directory"));
         return None;
     }
-    Some(serde_json::from_str(&doctor.stdout).unwrap())
+    let found: Value = serde_json::from_str(&doctor.stdout).unwrap();
+    // What makes it a log is written last: without that its files are told to be a remnant.
+    let format = format!("{data}/FORMAT");
+    let is_remnant = found["findings"].as_array().unwrap().iter().any(|one| {
+        one["severity"] == "damage" && one["path"] == format.as_str() && one["offset"] == 0
+    });
+    assert!(is_remnant || found["sound"] == true, "{found}");
+    (!is_remnant).then_some(found)
 }
 
 #[test]

@@ -8,12 +8,15 @@ use http::{Response, StatusCode, header};
 use log::{Chunk, Freshness, Incarnation};
 use wire::{
     Address, ContentType, Cursor, Offset, ReadFrom,
-    sse::{Control, Encoding, KEEP_ALIVE, ReaderState, data_len, write_control, write_data},
+    sse::{
+        Control, Encoding, KEEP_ALIVE, ReaderState, data_len, write_control, write_data,
+        write_data_part,
+    },
 };
 
 use crate::{
     call::Call,
-    caps,
+    caps::{self, EVENT_PART_BYTES},
     follow::{Interrupt, Seat, Waited, cursor, interrupt, wait},
     handlers::{counted_read, refuse_lost},
     names,
@@ -103,16 +106,26 @@ struct Follower {
 /// What a follower does next.
 enum Step {
     Send(Chunk),
+    SendOn(Parts),
     Read,
     Wait,
     End,
+}
+
+/// An event that is too large to be held as it is sent.
+struct Parts {
+    chunk: Chunk,
+    /// Bytes of the event, and how many of them were sent.
+    bytes: usize,
+    sent: usize,
 }
 
 impl Follower {
     async fn next_frame(mut self: Box<Self>) -> Option<(Bytes, Box<Self>)> {
         loop {
             match std::mem::replace(&mut self.step, Step::End) {
-                Step::Send(chunk) => return Some((self.send(&chunk)?, self)),
+                Step::Send(chunk) => return Some((self.send(chunk)?, self)),
+                Step::SendOn(parts) => return Some((self.send_on(parts), self)),
                 Step::Read => self.step = self.read().await,
                 Step::Wait => match self.wait().await {
                     Some(Waited::Moved) => self.step = Step::Read,
@@ -127,33 +140,62 @@ impl Follower {
         }
     }
 
-    /// A data event, if there is data, and always its control event.
+    /// A data event, if there is data, and always its control event; of a large one, the first part.
     ///
     /// None if too much is under way to others; the reader comes back.
-    fn send(&mut self, chunk: &Chunk) -> Option<Bytes> {
+    fn send(&mut self, chunk: Chunk) -> Option<Bytes> {
         // What is written, which may be several times what was read.
-        let data_bytes = match chunk.runs.as_slice() {
+        let bytes = match chunk.runs.as_slice() {
             [] => 0,
             runs => data_len(self.encoding, runs),
         };
         // The frame before this one was taken.
         self.load = None;
-        self.load = Some(self.seat.load(data_bytes)?);
-        let mut frame = BytesMut::with_capacity(caps::room(data_bytes + EVENTS_BYTES_USUAL));
+        if bytes > EVENT_PART_BYTES {
+            // What was read is held until the last part was taken.
+            let read: usize = chunk.runs.iter().map(|run| run.data().len()).sum();
+            self.load = Some(self.seat.load(read + EVENT_PART_BYTES)?);
+            return Some(self.send_on(Parts { chunk, bytes, sent: 0 }));
+        }
+        self.load = Some(self.seat.load(bytes)?);
+        let mut frame = BytesMut::with_capacity(caps::room(bytes + EVENTS_BYTES_USUAL));
         if !chunk.runs.is_empty() {
             write_data(&mut frame, self.encoding, &chunk.runs);
         }
+        self.conclude(&mut frame, &chunk);
+        Some(self.sent(frame))
+    }
+
+    /// The next part of a large event.
+    fn send_on(&mut self, mut parts: Parts) -> Bytes {
+        let until = parts.bytes.min(parts.sent + EVENT_PART_BYTES);
+        let room = caps::room(until - parts.sent + EVENTS_BYTES_USUAL);
+        let mut frame = BytesMut::with_capacity(room);
+        write_data_part(&mut frame, self.encoding, &parts.chunk.runs, parts.sent..until);
+        parts.sent = until;
+        match parts.sent == parts.bytes {
+            true => self.conclude(&mut frame, &parts.chunk),
+            false => self.step = Step::SendOn(parts),
+        }
+        self.sent(frame)
+    }
+
+    /// The control event behind what was read.
+    fn conclude(&mut self, frame: &mut BytesMut, chunk: &Chunk) {
         let cursor = cursor(self.seat.service(), None).max(self.cursor);
         let (state, step) = match chunk.freshness {
             Freshness::Behind => (ReaderState::Behind(cursor), Step::Read),
             Freshness::UpToDate => (ReaderState::UpToDate(cursor), Step::Wait),
             Freshness::Closed => (ReaderState::Closed, Step::End),
         };
-        write_control(&mut frame, &Control { next: chunk.next, state });
+        write_control(frame, &Control { next: chunk.next, state });
         self.next = chunk.next;
         self.step = step;
+    }
+
+    fn sent(&self, frame: BytesMut) -> Bytes {
         self.seat.service().metrics.sent(frame.len());
-        Some(frame.freeze())
+        frame.freeze()
     }
 
     /// Ends when the stream does, or when another one got its name.

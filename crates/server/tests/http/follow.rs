@@ -107,6 +107,27 @@ async fn events_come_in_pairs_and_any_control_resumes() {
     assert_eq!(control(&frames[2]).get("upToDate"), None);
 }
 
+/// Six times as large as it was stored, which is more than one client may have on its way.
+#[tokio::test]
+async fn an_event_that_is_too_large_to_be_held_comes_in_parts() {
+    let lines = 12 * 1024 * 1024;
+    let server = Harness::start().await;
+    server.create("/v1/stream/a", "text/plain").await;
+    let close = Request::new("POST", "/v1/stream/a").header("stream-closed", "true");
+    server.append("/v1/stream/a", "text/plain", &"\n".repeat(lines)).await.expect(204);
+    server.ask(close).await.expect(204);
+    let mut wire = follow(&server, "/v1/stream/a?offset=-1&live=sse").await;
+    let mut heard = String::new();
+    while let Some(part) = frame(&mut wire).await {
+        heard += &part;
+    }
+    let (data, control) = heard.split_once("\n\n").unwrap();
+    let data = data.strip_prefix("event: data\n").unwrap();
+    assert_eq!(data.len(), 6 * (lines + 1) - 1);
+    assert!(data.lines().all(|line| line == "data:"));
+    assert!(control.starts_with("event: control\n") && control.contains("streamClosed"));
+}
+
 #[tokio::test]
 async fn a_follower_sees_each_append_and_then_the_end() {
     let server = Harness::start().await;

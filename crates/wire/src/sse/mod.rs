@@ -2,7 +2,7 @@
 
 mod events;
 
-use std::borrow::Cow;
+use std::{borrow::Cow, ops::Range};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use bytes::{BufMut, BytesMut};
@@ -47,6 +47,17 @@ pub fn write_data(frame: &mut BytesMut, encoding: Encoding, runs: &[Messages]) {
     write_event(frame, encoding, runs);
 }
 
+/// Writes only what lies in this part of the bytes that [`write_data`] would write, for events too
+/// large to be held. Each part costs a look at all messages, so there should be few.
+pub fn write_data_part(
+    frame: &mut BytesMut,
+    encoding: Encoding,
+    runs: &[Messages],
+    part: Range<usize>,
+) {
+    write_event(&mut Part { frame, part, at: 0 }, encoding, runs);
+}
+
 /// Bytes that [`write_data`] writes: several times those of the messages, if they have many lines.
 #[must_use]
 pub fn data_len(encoding: Encoding, runs: &[Messages]) -> usize {
@@ -87,6 +98,22 @@ trait Sink {
 
 /// The length of what was put.
 struct Length(usize);
+
+/// A part of what was put.
+struct Part<'a> {
+    frame: &'a mut BytesMut,
+    part: Range<usize>,
+    /// Bytes that were put, in the part or not.
+    at: usize,
+}
+
+impl Sink for Part<'_> {
+    fn put(&mut self, bytes: &[u8]) {
+        let within = |place: usize| place.clamp(self.at, self.at + bytes.len()) - self.at;
+        self.frame.put_slice(&bytes[within(self.part.start)..within(self.part.end)]);
+        self.at += bytes.len();
+    }
+}
 
 impl Sink for BytesMut {
     fn put(&mut self, bytes: &[u8]) {
@@ -253,6 +280,13 @@ mod tests {
         write_data(&mut frame, encoding, &runs);
         assert_eq!(String::from_utf8_lossy(&frame), expected);
         assert_eq!(data_len(encoding, &runs), frame.len(), "{expected}");
+        for step in [1, 7, frame.len()] {
+            let mut parts = BytesMut::new();
+            for from in (0..frame.len()).step_by(step) {
+                write_data_part(&mut parts, encoding, &runs, from..frame.len().min(from + step));
+            }
+            assert!(parts == frame, "in parts of {step}: {parts:?}");
+        }
     }
 
     #[test]
