@@ -5,6 +5,8 @@ use std::{fmt, time::Duration};
 
 use sys::Chance;
 
+use crate::CallAges;
+
 /// One opening of a log that only one process can have open at a time, such as a file log under its
 /// lock. A runner of an earlier opening is surely dead, so nobody waits for its lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,4 +43,6 @@ pub struct Lease {
     /// Whether nothing else works in this process. Then its death counts as a failure of what the
     /// agent does.
     pub is_alone: bool,
+    /// What the supervisor knows of the calls of the session that are made elsewhere.
+    pub ages: CallAges,
 }

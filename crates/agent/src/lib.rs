@@ -52,6 +52,7 @@
 pub struct Guide;
 
 mod agent;
+mod call_ages;
 pub mod caps;
 mod claims;
 mod content;
@@ -78,6 +79,7 @@ mod table;
 pub use agent::{
     Activity, Agent, AgentBuilder, AgentError, Flush, History, Partial, RunningAgent, SessionAgent,
 };
+pub use call_ages::CallAges;
 pub use contract::BrokenContract;
 pub use durable_chat::{DurableChat, DurableChatError, durable_chat};
 pub use durable_tool::{

@@ -92,6 +92,9 @@ pub const PROBATION_FIRST: Duration = Duration::from_secs(30);
 pub const PROBATION_MAX: Duration = Duration::from_mins(10);
 /// What jobs tell their owner that it has not heard yet.
 pub const JOB_NEWS_WAITING_MAX: usize = 64;
+/// Sessions of which it is remembered since when their calls are open, while no agent runs in them;
+/// calls of those beyond are given more time.
+pub const AGES_KEPT_MAX: usize = 10_000;
 /// Sessions that may wait for a turn; if there are more, all sessions are looked at again later.
 pub const SESSIONS_WAITING_MAX: usize = 10_000;
 /// How long an agent may have nothing to do before it is ended, if nobody says.

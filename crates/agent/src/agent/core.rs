@@ -6,6 +6,7 @@ use chat::{Model, machine::Plan};
 use sys::Sys;
 
 use crate::{
+    call_ages::CallAges,
     caps::{
         FLUSH_PATIENCE, FLUSH_PATIENCE_ECONOMY, HISTORY_BYTES_DEFAULT, HISTORY_MESSAGES_DEFAULT,
         LEASE_DEFAULT, WINDOW_BYTES_MIN, WINDOW_BYTES_PER_HISTORY_BYTE,
@@ -95,6 +96,8 @@ pub(super) struct Core {
     pub(super) incarnation: u64,
     /// On what terms a supervisor lets it run, if one does.
     pub(super) lease: Option<Lease>,
+    /// How long calls that are made elsewhere have been as they are.
+    pub(super) ages: CallAges,
     /// The opening of an exclusive log that it runs in, if it is one.
     pub(super) home: Option<Home>,
 }

@@ -255,7 +255,6 @@ impl Life {
             generation,
             step: None,
             calls: BTreeMap::new(),
-            times: BTreeMap::new(),
             chunker,
             flushed: next_chunk,
             written: 0,

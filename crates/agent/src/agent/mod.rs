@@ -284,6 +284,7 @@ impl AgentBuilder {
             time_max: self.time_max,
             tools_parallel: self.tools_parallel,
             incarnation,
+            ages: lease.as_ref().map(|lease| lease.ages.clone()).unwrap_or_default(),
             home: lease.as_ref().map_or(self.home, |lease| lease.home),
             lease,
         })

@@ -1,9 +1,6 @@
 //! The calls of one turn: run here, or waited for.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    time::Duration,
-};
+use std::{collections::BTreeSet, time::Duration};
 
 use chat::{
     CallEnd, Conversation, Place, ToolContext, ToolOutcome, ToolResult,
@@ -45,17 +42,6 @@ struct Batch {
     cancellation: Cancellation,
 }
 
-/// How far calls are, by what the model calls them.
-pub(super) type Times = BTreeMap<String, Since>;
-
-/// How far a call is, and since when this runner has seen it so. Times in rows are those of other
-/// clocks, which may differ by days: they would have a call given up as soon as it is seen.
-pub(super) struct Since {
-    status: CallStatus,
-    attempt: u32,
-    at: UnixMs,
-}
-
 impl Work<'_> {
     /// Makes the calls of the turn, writes down what comes of each, and tells what comes next.
     pub(super) async fn call_tools(&mut self) -> Result<Step, Halt> {
@@ -68,7 +54,7 @@ impl Work<'_> {
                 self.wind_up(&mut batch, cancelled.by).await?;
                 return self.cancel_begun_calls(cancelled, Some(&batch.begun)).await;
             }
-            self.note_times();
+            self.note_ages();
             self.begin_calls(&mut batch);
             let wait = self.next_deadline();
             let clock = self.core.sys.clock.clone();
@@ -265,46 +251,37 @@ impl Work<'_> {
     }
 
     /// Takes note of how far calls are.
-    pub(super) fn note_times(&mut self) {
-        let now = self.core.sys.clock.unix_ms();
-        for (call_id, row) in &self.calls {
-            let (status, attempt) = (row.status, row.attempt);
-            let seen = self.times.get(call_id);
-            if seen.is_none_or(|since| (since.status, since.attempt) != (status, attempt)) {
-                self.times.insert(call_id.clone(), Since { status, attempt, at: now });
-            }
-        }
+    pub(super) fn note_ages(&self) {
+        self.core.ages.note(self.calls.values(), self.core.sys.clock.unix_ms());
     }
 
     /// How long the calls that others make may take yet.
     fn next_deadline(&self) -> Duration {
         let clock = &self.core.sys.clock;
-        let others = self.calls.iter().filter_map(|(id, row)| self.time_left(id, row));
+        let others = self.calls.values().filter_map(|row| self.time_left(row));
         let own = self.deadline.map(|at| at.since(clock.unix_ms()));
         others.chain(own).min().unwrap_or(Duration::from_hours(1))
     }
 
     /// How long a call that is made elsewhere may take yet, in this attempt.
-    fn time_left(&self, call_id: &str, row: &ToolCall) -> Option<Duration> {
-        let until = self.open_until(call_id, row).filter(|_| !self.is_ours(row))?;
+    fn time_left(&self, row: &ToolCall) -> Option<Duration> {
+        let until = self.open_until(row).filter(|_| !self.is_ours(row))?;
         Some(until.since(self.core.sys.clock.unix_ms()))
     }
 
     /// Until when an open call may stay as it is.
-    pub(super) fn open_until(&self, call_id: &str, row: &ToolCall) -> Option<UnixMs> {
+    pub(super) fn open_until(&self, row: &ToolCall) -> Option<UnixMs> {
         if !matches!(row.status, CallStatus::Pending | CallStatus::Executing) {
             return None;
         }
         let time_max = self.machine.tools().get(&row.name)?.spec().time_max;
-        Some(self.times.get(call_id)?.at.plus(patience(row, time_max)))
+        Some(self.core.ages.since(row)?.plus(patience(row, time_max)))
     }
 
     /// Cancels calls that nobody has answered in time.
     async fn give_up_on_others(&mut self) -> Result<Option<Step>, Halt> {
-        let is_late = |call_id: &str, row: &ToolCall| {
-            self.time_left(call_id, row).is_some_and(|left| left.is_zero())
-        };
-        let late = self.calls.iter().filter(|(call_id, row)| is_late(call_id, row));
+        let is_late = |row: &ToolCall| self.time_left(row).is_some_and(|left| left.is_zero());
+        let late = self.calls.iter().filter(|(_, row)| is_late(row));
         let late: Vec<_> = late.map(|(call_id, _)| call_id.clone()).collect();
         if late.is_empty() {
             return Ok(None);

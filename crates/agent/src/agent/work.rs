@@ -25,7 +25,6 @@ use super::{
     news::{News, Signal},
     pulse::Pulse,
     recovery::Parting,
-    tools::Times,
 };
 use crate::{
     conversation::{args_of, call_row_id, parts_of, put_answer},
@@ -51,7 +50,6 @@ pub(super) struct Work<'a> {
     pub(super) step: Option<StepRow>,
     /// The calls of the last turn, as the model calls them.
     pub(super) calls: BTreeMap<String, ToolCall>,
-    pub(super) times: Times,
     pub(super) chunker: Chunker,
     /// Chunks before this one are on their way or written.
     pub(super) flushed: u64,
@@ -358,8 +356,8 @@ impl Work<'_> {
 
     /// Says what the agent is doing: it works, or it only waits for calls that others make or
     /// decide on.
-    pub(super) fn tell_activity(&mut self) {
-        self.note_times();
+    pub(super) fn tell_activity(&self) {
+        self.note_ages();
         self.pulse.written();
         let is_open = |row: &&ToolCall| !row.status.is_terminal();
         let runs_here = |row: &ToolCall| row.status == CallStatus::Executing && self.is_ours(row);
@@ -387,7 +385,7 @@ impl Work<'_> {
 
     /// When it goes on at the latest, even if nobody answers.
     fn waits_until(&self) -> Option<UnixMs> {
-        let others = self.calls.iter().filter_map(|(id, row)| self.open_until(id, row));
+        let others = self.calls.values().filter_map(|row| self.open_until(row));
         others.chain(self.deadline).min()
     }
 

@@ -61,11 +61,14 @@ pub(super) async fn run(yard: &Yard, session: &SessionId, terms: Terms, ties: &T
         duration: yard.settings.lease,
         after: terms.after,
         is_alone: terms.is_alone,
+        ages: yard.ages.take(session),
     };
+    let ages = lease.ages.clone();
     let ran = match (yard.start)(session.clone(), lease).await {
         Ok(agent) => accompany(session, agent, terms.is_alone, ties).await,
         Err(error) => Err(error),
     };
+    yard.ages.keep(session, ages);
     match ran {
         Ok(()) => Ended::Peace,
         Err(error) => {

@@ -11,6 +11,7 @@
 //! session, `candidates` which sessions are asked; `job` is a look or an agent under way;
 //! `orphans` removes what sessions leave behind that are gone.
 
+mod ages;
 mod candidates;
 mod facts;
 mod job;
@@ -25,7 +26,7 @@ use log::{Answer, WatchError};
 use sys::{Cancellation, Canceller, Sys, Task};
 use tokio::sync::{Semaphore, watch};
 
-use self::{orphans::Orphans, owner::Owner};
+use self::{ages::Ages, orphans::Orphans, owner::Owner};
 use crate::{
     SessionId,
     caps::{
@@ -91,6 +92,8 @@ pub(crate) struct Yard {
     pub(crate) sessions: Sessions,
     pub(crate) maintenance: Maintenance,
     pub(crate) orphans: Orphans,
+    /// What agents that made room have left open, and since when.
+    pub(crate) ages: Ages,
     /// Places for sessions at rest that are kept small, or wait for that.
     pub(crate) resting: Semaphore,
     /// Told once all candidates were gone through.
@@ -129,6 +132,7 @@ impl Fleet {
             supervisor: format!("{:016x}", sys.chance.u64()),
             maintenance: Maintenance::new(sys, sessions, settings.keep_chunks),
             orphans: Orphans::new(sessions),
+            ages: Ages::default(),
             resting: Semaphore::new(RESTS_WAITING_MAX),
             sessions: sessions.clone(),
             surveyed,
