@@ -1,7 +1,7 @@
 //! A directory that cannot be written to is examined all the same.
 //!
-//! This stands alone: a process that is being started holds for a moment what its parent has locked,
-//! and other tests would find their logs in use.
+//! This stands alone: a process that is being started holds for a moment what its parent has
+//! locked, and other tests would find their logs in use.
 
 #![allow(clippy::disallowed_methods, reason = "files and processes are real here")]
 
@@ -34,7 +34,7 @@ fn a_directory_on_a_read_only_file_system_can_be_examined() {
         let cried = String::from_utf8_lossy(&again.stderr);
         assert!(
             again.status.success() && told.contains("1 passed"),
-            "this test needs `unshare --user --map-root-user --mount` and bind mounts:\n{told}\n{cried}"
+            "this needs `unshare --user --map-root-user --mount`, and bind mounts:\n{told}\n{cried}"
         );
     }
 }

@@ -29,8 +29,8 @@ pub(crate) const HEAVY_MAX: usize = 2;
 const WATCHERS_KEPT: usize = log::WATCHERS_MAX / 2;
 /// Watchers that all clients have together.
 pub(crate) const WATCHERS_MAX: usize = log::WATCHERS_MAX - WATCHERS_KEPT;
-/// Bytes of an event that are made at a time. One message may be six times as large as an event, by its
-/// line ends, and must reach its readers without taking all that a client may have on its way.
+/// Bytes of an event that are made at a time. One message may be six times as large as an event, by
+/// its line ends, and must reach its readers without taking all that a client may have on its way.
 pub(crate) const EVENT_PART_BYTES: usize = 8 * 1024 * 1024;
 /// Bytes of a request's head that are not counted, because every connection has room for them.
 pub(crate) const HEAD_BYTES_FREE: usize = 4 * 1024;

@@ -140,7 +140,8 @@ impl Follower {
         }
     }
 
-    /// A data event, if there is data, and always its control event; of a large one, the first part.
+    /// A data event, if there is data, and always its control event; of a large one, the first
+    /// part.
     ///
     /// None if too much is under way to others; the reader comes back.
     fn send(&mut self, chunk: Chunk) -> Option<Bytes> {

@@ -135,7 +135,6 @@ pub(super) fn judge(scene: &Scene, session: &SessionId, told: &Told) -> Verdict 
         let mut met = scene.met.lock();
         met.claims_taken_over += takeovers.count() as u64;
         met.run_again += runs.len().saturating_sub(1) as u64;
-        met.given_up += u64::from(call.cancelled_by == Some(CancelledBy::Timeout));
         met.measured += u64::from(call.status == CallStatus::Completed && !runs.is_empty());
     }
     Ok(())
@@ -200,9 +199,7 @@ fn judge_end(
         CallStatus::Failed => decision == Some(Decision::Fail),
         CallStatus::Cancelled => match call.cancelled_by {
             Some(CancelledBy::User) => told.stops > 0,
-            // An agent that takes over believes the times that rows tell, so one whose clock is
-            // ahead of its predecessor's gives a call up before its time.
-            Some(CancelledBy::Timeout) => scene.clocks_differ && told.runners.len() > 1,
+            // Executors are back before a call's time is over, whatever clocks say.
             _ => false,
         },
         CallStatus::Pending | CallStatus::Executing | CallStatus::Parked => false,

@@ -78,8 +78,6 @@ pub struct SupervisorsMet {
     pub claims_taken_over: u64,
     /// Runs of a tool after its first one.
     pub run_again: u64,
-    /// Calls that an agent gave up before their time, since its clock is ahead.
-    pub given_up: u64,
     /// Decisions of people on parked calls.
     pub decided: u64,
     /// Lives of the log that ended with a power cut.
@@ -127,7 +125,6 @@ impl SupervisorsMet {
         self.executors_cut_off += other.executors_cut_off;
         self.claims_taken_over += other.claims_taken_over;
         self.run_again += other.run_again;
-        self.given_up += other.given_up;
         self.decided += other.decided;
         self.cuts += other.cuts;
         self.seconds_max = self.seconds_max.max(other.seconds_max);
@@ -145,8 +142,6 @@ impl SupervisorsMet {
 struct Scene {
     sys: Sys,
     seed: u64,
-    /// Whether wall clocks of supervisors differ by days, as in two of three runs, or do not.
-    clocks_differ: bool,
     history: History,
     // Each is held for one step, never across an await.
     met: Mutex<SupervisorsMet>,
@@ -192,8 +187,7 @@ impl Scene {
         let sys = Sys::simulated(seed ^ SYS_SALT, disk, BEGINNING);
         let history = History::new(sys.clock.clone(), Detail::Requests);
         let (met, dead, calls) = (Mutex::default(), Mutex::default(), Mutex::default());
-        let (clocks_differ, tally) = (!seed.is_multiple_of(3), Arc::default());
-        Self { sys, seed, clocks_differ, history, met, dead, calls, tally }
+        Self { sys, seed, history, met, dead, calls, tally: Arc::default() }
     }
 
     /// What was met, with what lines and calls know of it.

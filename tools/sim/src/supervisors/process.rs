@@ -43,10 +43,8 @@ impl Process {
         home: Option<Home>,
         dice: &Dice,
     ) -> Verdict<Self> {
-        let wall = match scene.clocks_differ {
-            true => BEGINNING.get() - SKEW_MS_MAX + dice.between(0..=2 * SKEW_MS_MAX),
-            false => scene.sys.clock.unix_ms().get(),
-        };
+        // Wall clocks differ by days.
+        let wall = BEGINNING.get() - SKEW_MS_MAX + dice.between(0..=2 * SKEW_MS_MAX);
         let sys = Sys { clock: Clock::simulated(UnixMs::new(wall)), ..scene.sys.clone() };
         let line = Line::new(&scene.sys, log, dice, SLOW_PERCENT, &scene.tally);
         let supervisor = Arc::new(parking_lot::Mutex::new(None));
