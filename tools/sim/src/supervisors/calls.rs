@@ -126,7 +126,7 @@ pub(super) fn judge(scene: &Scene, session: &SessionId, told: &Told) -> Verdict 
         let key = key_of(session, call);
         let runs = calls.runs.get(&key).map(Vec::as_slice).unwrap_or_default();
         judge_runs(&calls, (&key, call), &claims, runs)
-            .and_then(|()| judge_end(scene, &calls, (&key, call), &claims, told))
+            .and_then(|()| judge_end(&calls, (&key, call), &claims, told))
             .map_err(|Violation(why)| {
                 Violation(format!("{session} {}: {why}; {claims:?}, {runs:?}, {call:?}", call.id))
             })?;
@@ -179,7 +179,6 @@ fn judge_runs(
 
 /// The end is what the run under the claim of its attempt said, or what a person did.
 fn judge_end(
-    scene: &Scene,
     calls: &Calls,
     (key, call): (&str, &ToolCall),
     claims: &BTreeMap<u32, &Claim>,
