@@ -52,7 +52,7 @@ impl Session {
             return;
         }
         *next = snapshot.end;
-        // If chunks are left, they are counted when somebody asks.
+        // If chunks are left, they are counted on demand.
         if keep == KeepChunks::UntilMessage && compacted.reach == snapshot.start.position {
             self.state.chunks = ChunkCount::default();
             self.counted_from = Some(snapshot.start);

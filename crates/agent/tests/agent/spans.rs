@@ -72,7 +72,7 @@ impl World {
         agent.sessions(&self.sessions).start(&self.session.sys).await.unwrap()
     }
 
-    /// Another agent is told so many bytes, and nobody answers.
+    /// Another agent is told so many bytes, and gives no answer.
     async fn others(&self, bytes: usize) {
         for number in 0..bytes / 64_000 {
             let text = "x".repeat(64_000);

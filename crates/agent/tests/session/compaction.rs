@@ -1,4 +1,4 @@
-//! When a session is worth compacting, whoever has compacted it before.
+//! When a session is worth compacting, also after a compaction by another process.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ use crate::{
 
 const HOUR: u64 = 3_600_000;
 
-/// Somebody asks, and the agent answers with so many chunks; that ends at this time.
+/// A question, which the agent answers with so many chunks; that ends at this time.
 async fn answer(world: &World, chunks: u64, ended_ms: u64) {
     let at = world.tail().await.position.get();
     world.say(&format!("q{at}"), 10).await;
@@ -176,7 +176,7 @@ async fn forks_of_a_stream_without_its_chunks_show_the_same_messages_and_go_on()
     assert_eq!(shown(&world).await, (texts, 0));
 }
 
-/// The text of each message, as whoever keeps raw rows has it.
+/// The text of each message, as a reader of raw rows has it.
 async fn texts_from(world: &World, from: ReadFrom) -> Result<Vec<(String, String)>, ReadError> {
     let chunk = world.log.read(&world.address(), from, 64 << 20).await?;
     let texts = chunk.messages().filter_map(|message| {

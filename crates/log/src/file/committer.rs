@@ -436,7 +436,7 @@ impl Committer {
                 Unavailable::DiskFull(error.to_string())
             }
             NoSegment::NoFile(error) => {
-                // Regrouping, or whoever frees room, would not help.
+                // Neither regrouping nor freeing room would help.
                 if !self.lacks_file {
                     tracing::error!(%error, "no file for another segment of the write-ahead log");
                 }

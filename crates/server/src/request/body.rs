@@ -80,7 +80,7 @@ async fn receive_bound(upload: Upload<'_, '_>, bound: Bound) -> Result<Received,
         Encoding::Gzip => length > encoding::INLINE_BYTES_MAX,
     };
     if is_heavy {
-        // Not before all of it is there: who is slow to send keeps nobody waiting.
+        // Not before all of it is there: a slow sender holds no turn.
         received.turn = Some(account.heavy_turn().await);
     }
     match encoding {

@@ -97,7 +97,7 @@ async fn rested(log: &Arc<dyn Log>, sys: &Sys, answered: usize) {
     }
 }
 
-/// Looks at what is left, with nobody at work.
+/// Looks at what is left once no process is at work.
 fn check(dir: &Path, what: &str) {
     let (messages, chunks) = block_on(async {
         let sys = Sys::real();

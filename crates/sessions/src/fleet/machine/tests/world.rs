@@ -26,7 +26,7 @@ const WAITING: Waiting = Waiting { until: None, left: None };
 /// What befalls the world.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Chance {
-    /// Somebody writes to a session; the hint comes, or is lost.
+    /// A write to a session; the hint comes, or is lost.
     Say(usize, bool),
     /// A look of a session is read, and its result is on its way.
     Read(usize),
